@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
-
-from sage_cli.training.step_record import settle_device
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
@@ -23,7 +22,8 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Note the time at which nothing of an earlier step is under way."""
-        settle_device()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         self.begins.append(self.clock())
 
     @property

@@ -711,13 +711,11 @@ class Preflight:
         """Return the completions of all processes, as they are judged."""
         golds = [row["gold"] for row in rows]
         grades = trainer.hooks.reward.grader(golds, texts)
-        ends, stopping = set(trainer.eos_token_ids), trainer.stopping
-        judged = []
-        for gold, row_ids, text, grade in zip(golds, ids, texts, grades, strict=True):
-            ended = (len(row_ids) and row_ids[-1] in ends) or (stopping and stopping.stops(text))
-            judged.append(
-                JudgedCompletion(text, gold, grade.extracted, grade.status, not ended, len(row_ids))
-            )
+        cut = trainer.cut_off(ids, texts)
+        judged = [
+            JudgedCompletion(text, gold, grade.extracted, grade.status, off, len(tokens))
+            for text, gold, grade, off, tokens in zip(texts, golds, grades, cut, ids, strict=True)
+        ]
         return list(gather_object(judged))
 
     def _further(self, trainer: Any, count: int) -> list[JudgedCompletion]:

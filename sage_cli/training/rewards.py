@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -385,20 +384,6 @@ class RewardSet:
         ]
         judges_F = torch.tensor(judges, device=raw_BF.device)
         return ~(raw_BF.isnan() | ~judges_F).all(dim=1)
-
-    def named(self, raw_BF: Tensor) -> list[dict[str, float | None]]:
-        """Return what the functions say of each completion, by name; None for NaN.
-
-        Empty without graded rewards, when the grade and the sum say it all.
-        """
-        rows = raw_BF.tolist() if self.graded else []
-        return [
-            {
-                name: None if math.isnan(value) else value
-                for name, value in zip(self.names, row, strict=True)
-            }
-            for row in rows
-        ]
 
     def record(self, raw_BF: Tensor, weighted_BF: Tensor, group: int) -> dict[str, float]:
         """Return `reward/NAME`, the mean of each part over the completions that have it.

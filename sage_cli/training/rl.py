@@ -63,8 +63,9 @@ from sage_cli.training.rollouts import (
     sampled_rollouts,
     samples_beforehand,
 )
+from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.step_record import RolloutRecorder, StepWriter
+from sage_cli.training.step_record import RunRecorder
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator
@@ -309,7 +310,7 @@ def build_trainer(
     # the method, with what its hooks are made of
     tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
     population = prompt_rows(prompts)
-    per_batch = rl.steps_per_batch
+    per_batch, earlier = rl.steps_per_batch, run.metrics.read()
     setup = Setup(
         grader=inputs.grader,
         prompts=prompts,
@@ -317,25 +318,27 @@ def build_trainer(
         answer_open=tags.open,
         answer_begin=partial(answer_begin, tags=tags),
         # one of each generation batch before
-        records=[record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
+        records=[record for record in earlier if (record["step"] - 1) % per_batch == 0],
         initial=initial,
     )
     hooks = rl.hooks(setup)
     kept = None
     if config.tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
-    recorder = RolloutRecorder([problem.id for problem in problems], hooks.reward, run.ledger, kept)
+    ids_of_problems = [problem.id for problem in problems]
     trainer = SageTrainer(
         rl=rl,
         hooks=hooks,
         anchor=config.anchor,
         guide=config.guide.for_training(rl.steps),
         reference_completions=stored if config.anchor.kl == "forward" else None,
-        writer=StepWriter(run, config.tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
+        safeguards=Safeguards(stop=rl.stop_when_stuck, earlier=earlier),
         stopping=stopping,
         validator=inputs.validator,
         preflight=preflight,
-        recorder=recorder,
+        recorder=RunRecorder(
+            run, run.ledger, config.tracking, ids_of_problems, hooks.reward, on_step, kept
+        ),
         sample=inputs.sample if rollout.backend == "builtin" else None,
         model=inputs.model,
         teacher=inputs.teacher,

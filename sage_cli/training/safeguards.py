@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sage_cli.errors import DivergedError
@@ -34,15 +34,18 @@ class Safeguards:
 
     A warning at the first of some steps in a row with at least 95% clipped or unreadable
     completions or groups of equal rewards, since a step may take minutes; a stop after 20 of them.
-    A stop at once when loss or gradient norm isn't finite. With `stop=False` only warnings.
+    A stop at once when loss or gradient norm isn't finite. With `stop=False` only warnings. The
+    records of `earlier` sessions are counted without complaint.
     """
 
-    def __init__(self, *, stop: bool) -> None:
+    def __init__(self, *, stop: bool, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
         self.stop = stop
         self._stuck_steps = dict.fromkeys(_WATCHED_SHARES, 0)
+        for record in earlier:
+            self.count(record)
 
     def count(self, record: Mapping[str, Any]) -> None:
-        """Count a step, one of an earlier session too, without complaint."""
+        """Count a step, without complaint."""
         # the record counts completions without a readable answer; watched is their share
         graded = sum(record.get(f"grade/{status}", 0) for status in STATUSES)
         shares = {**record, UNREADABLE: record.get(UNREADABLE, 0) / graded if graded else 0.0}

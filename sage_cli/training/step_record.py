@@ -7,9 +7,9 @@ import resource
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -32,15 +32,14 @@ from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import PHASES
-from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.watch import OnStep
 
 
+@dataclass
 class TokenRecord:
     """Flat per-token signals, so that statistics depend on neither micro-batches nor processes."""
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[Tensor, dict[str, Tensor]]] = []
+    _parts: list[tuple[Tensor, dict[str, Tensor]]] = field(default_factory=list)
 
     def add(self, mask_BT: Tensor, **signals_BT: Tensor) -> None:
         """Keep a micro-batch's signals by name, of which `drain` returns the unmasked tokens."""
@@ -177,12 +176,9 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
     """Return differences, ratios before they are cut, and the engine's divergence.
 
     The ratios are those that weigh the loss: of tokens, or of completions where those are known.
-    `cap` is their upper end, None where nothing is weighed. Empty without an engine's
-    log-probabilities.
+    `cap` is their upper end, None where nothing is weighed.
     """
-    log_ratio_T = signals.get("mismatch", torch.empty(0))
-    if not len(log_ratio_T):
-        return {}
+    log_ratio_T = signals["mismatch"]
     ratio = signals.get("mismatch_whole", log_ratio_T).exp()
     zero_T = torch.zeros_like(log_ratio_T)
     record = {
@@ -217,98 +213,53 @@ def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict
     }
 
 
-def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """Return True (B,) for completions whose last token is not an end-of-sequence token."""
-    last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
-    final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
-    return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))
-
-
-def rollout_rows(
-    prompts: Sequence[Mapping[str, Any]],
-    completions: Sequence[str],
-    statuses: Sequence[str],
-    rewards_BF: Tensor,
-    group: int,
-    rewards_by_name: Sequence[Mapping[str, float | None]] = (),
-) -> list[dict[str, Any]]:
+def rollout_rows(now: Rollouts, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the first completion of every prompt, where each prompt has `group` of them in a row.
 
-    `reward` is the sum over the reward functions F, as the advantage is computed from, `rewards`
-    what each of them says, where that is `rewards_by_name`.
+    `reward` is the sum over the reward functions F, as the advantage is computed from. With their
+    `names` each row also has what they say of the completion, None for one that says nothing.
     """
-    rewards = rewards_BF.sum(dim=1).tolist()
-    rows = [
-        {
-            "prompt": row["prompt"],
-            "completion": text,
-            "gold": row["gold"],
-            "grade": status,
-            "reward": reward,
+    rows_B = now.batch["row_ids_B"]
+    rewards = now.rewards_BF[rows_B].sum(dim=1).tolist()
+    raw = now.raw_BF[rows_B].tolist() if names else []
+    shown = []
+    for place in range(0, len(now.rows), group):
+        row = {
+            "prompt": now.rows[place]["prompt"],
+            "completion": now.texts[place],
+            "gold": now.rows[place]["gold"],
+            "grade": now.statuses[place],
+            "reward": rewards[place],
         }
-        for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)
-    ]
-    if rewards_by_name:
-        for row, by_name in zip(rows, rewards_by_name, strict=True):
-            row["rewards"] = by_name
-    return rows[::group]
-
-
-class StepWriter:
-    """Writes `run`'s metrics and some rollouts of every `tracking.rollouts_every` steps.
-
-    The safeguards remember the steps that the run has already.
-    """
-
-    def __init__(
-        self, run: Run, tracking: TrackingSection, on_step: OnStep, *, stop_when_stuck: bool
-    ) -> None:
-        self.run, self.tracking, self.on_step = run, tracking, on_step
-        self.safeguards = Safeguards(stop=stop_when_stuck)
-        for earlier in run.metrics.read():
-            self.safeguards.count(earlier)
-
-    def write(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
-        """Called in the main process alone."""
-        if (record["step"] - 1) % self.tracking.rollouts_every == 0:
-            shown_rows = self.tracking.rollouts
-            for row in rollouts if shown_rows == "all" else rollouts[:shown_rows]:
-                self.run.rollouts.append({"step": record["step"], **row})
-        self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
-        self.on_step(record)
+        if names:
+            said = zip(names, raw[place], strict=True)
+            row["rewards"] = {name: None if math.isnan(value) else value for name, value in said}
+        shown.append(row)
+    return shown
 
 
 _GIB = 2**30
 
 
-def settle_device() -> None:
-    """Synchronise with the GPU, so that its work is attributed to the current phase."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
+@dataclass
 class Phases:
     """This process's seconds by phase; a phase inside another takes its time away from that."""
 
-    def __init__(
-        self,
-        settle: Callable[[], None] = settle_device,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._settle, self._clock = settle, clock
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._inside: list[float] = []
+    clock: Callable[[], float] = time.perf_counter
+    _seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _inside: list[float] = field(default_factory=list)
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
         """Count the time inside as `phase`'s."""
-        began = self._clock()
+        began = self.clock()
         self._inside.append(0.0)
         try:
             yield
         finally:
-            self._settle()
-            took = self._clock() - began
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()  # its work belongs to this phase
+            took = self.clock() - began
             self._seconds[phase] += took - self._inside.pop()
             if self._inside:
                 self._inside[-1] += took
@@ -353,102 +304,100 @@ COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
 
 
-class RolloutRecorder:
-    """Records the completions of this process; `problems` are the ids of the data set's rows.
+@dataclass
+class RunRecorder:
+    """Writes to `run` what this process samples, and each step's record with some rollouts.
 
-    Counts go to the ledger, and with `kept` every completion is stored, too. The `step` of a
-    generation batch is the first optimiser step that trains on it.
+    `problems` are the ids of the data set's rows. Counts go to the `ledger`, and with `kept` every
+    completion is stored, too. The `step` of a generation batch is the first optimiser step that
+    trains on it.
     """
 
-    def __init__(
-        self,
-        problems: Sequence[str],
-        reward: GradeReward,
-        ledger: TrainingLedger,
-        kept: TrainingCompletions | None = None,
-    ) -> None:
-        self.problems, self.reward, self.ledger, self.kept = problems, reward, ledger, kept
-        self._rows: list[PromptRow] = []
+    run: Run
+    ledger: TrainingLedger
+    tracking: TrackingSection
+    problems: Sequence[str]
+    reward: GradeReward
+    on_step: OnStep
+    kept: TrainingCompletions | None = None
+    _rows: list[PromptRow] = field(default_factory=list)
 
-    def record_scored(self, step: int, now: Rollouts) -> None:
-        """Record completions that were sampled and graded, and that are trained on."""
-        assert now.generated is not None
-        sampled = self._sampled(step, now.rows, now.generated, now.statuses, trained=True)
-        if self.kept is not None:
-            own_BF = now.rewards_BF[now.batch["row_ids_B"]].float().cpu().numpy()
-            self.kept.add(replace(sampled, rewards=own_BF.tolist()))
+    def record(
+        self,
+        step: int,
+        rows: Sequence[Row],
+        ids: Sequence[Sequence[int]],
+        texts: Sequence[str],
+        statuses: Sequence[str],
+        rewards_BF: Tensor | None = None,
+    ) -> None:
+        """Record completions that were graded; those without rewards are not trained on."""
+        problems, trained = [self.problems[row["row"]] for row in rows], rewards_BF is not None
+        for problem, status, tokens in zip(problems, statuses, map(len, ids), strict=True):
+            counts = {name: int(status == name) for name in STATUSES}
+            right_tokens = tokens * counts["right"]
+            self._rows.append(
+                PromptRow(
+                    problem,
+                    n=1,
+                    **counts,
+                    tokens=tokens,
+                    right_tokens=right_tokens,
+                    trained=trained,
+                )
+            )
+        if self.kept is not None and problems:
+            prompts, golds = [row["prompt"] for row in rows], [row["gold"] for row in rows]
+            rewards = None if rewards_BF is None else rewards_BF.float().cpu().numpy().tolist()
+            self.kept.add(
+                Sampled(step, problems, prompts, golds, texts, statuses, trained, ids, rewards)
+            )
 
     def record_replaced(
         self, step: int, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
     ) -> None:
         """Record the completions at `places`, which are not trained on."""
-        # of TRL's form there are tokens and texts here alone
-        chosen, some = [rows[place] for place in places], [list[Any]() for _ in sampled]
-        for which in (COMPLETION_IDS, COMPLETION_TEXTS):
-            some[which] = [sampled[which][place] for place in places]
-        statuses = self.reward.grade([row["gold"] for row in chosen], some[COMPLETION_TEXTS])
-        away = self._sampled(step, chosen, tuple(some), statuses, trained=False)
-        if self.kept is not None and chosen:
-            self.kept.add(away)
+        chosen = [rows[place] for place in places]
+        ids, texts = (
+            [sampled[which][place] for place in places]
+            for which in (COMPLETION_IDS, COMPLETION_TEXTS)
+        )
+        statuses = self.reward.grade([row["gold"] for row in chosen], texts)
+        self.record(step, chosen, ids, texts, statuses)
 
     def write_counts(self, step: int, *, main: bool) -> None:
-        """Add the counts of all processes to the ledger, which the main process writes."""
+        """Add the counts of all processes to the ledger, which the main process writes.
+
+        A problem has one row for what was trained on, and one for what was not. They are sorted, so
+        that the number of processes that sampled them doesn't show.
+        """
         recorded, self._rows = gather_object(self._rows), []
+        counts: defaultdict[tuple[bool, str], Counter[str]] = defaultdict(Counter)
+        for row in recorded:
+            counted = row._asdict()
+            key = (counted.pop("trained"), counted.pop("problem"))
+            counts[key].update(counted)
         if main:
-            self.ledger.add(step, merge_rows(recorded))
+            merged = [
+                PromptRow(problem, **tally, trained=trained)
+                for (trained, problem), tally in sorted(counts.items())
+            ]
+            self.ledger.add(step, merged)
+
+    def write_step(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Write a step's record, and some rollouts of every `tracking.rollouts_every` steps.
+
+        Called in the main process alone.
+        """
+        if (record["step"] - 1) % self.tracking.rollouts_every == 0:
+            shown_rows = self.tracking.rollouts
+            for row in rollouts if shown_rows == "all" else rollouts[:shown_rows]:
+                self.run.rollouts.append({"step": record["step"], **row})
+        self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
+        self.on_step(record)
 
     def seal(self) -> None:
-        """Flush the ledger to disk before a checkpoint is written. Raises StoreError."""
+        """Flush what was sampled to disk before a checkpoint is written. Raises StoreError."""
         self.ledger.seal()
         if self.kept is not None:
             self.kept.seal()
-
-    def _sampled(
-        self,
-        step: int,
-        rows: Sequence[Row],
-        sampled: Generated,
-        statuses: Sequence[str],
-        *,
-        trained: bool,
-    ) -> Sampled:
-        problems = [self.problems[row["row"]] for row in rows]
-        self._rows += [
-            PromptRow(
-                problem,
-                n=1,
-                **{name: int(status == name) for name in STATUSES},
-                tokens=len(ids),
-                right_tokens=len(ids) if status == "right" else 0,
-                trained=trained,
-            )
-            for problem, status, ids in zip(
-                problems, statuses, sampled[COMPLETION_IDS], strict=True
-            )
-        ]
-        return Sampled(
-            step,
-            problems,
-            [row["prompt"] for row in rows],
-            [row["gold"] for row in rows],
-            sampled[COMPLETION_TEXTS],
-            statuses,
-            trained,
-            sampled[COMPLETION_IDS],
-        )
-
-
-def merge_rows(rows: Iterable[PromptRow]) -> list[PromptRow]:
-    """Return one row for each problem that was trained on, and one for each that was not.
-
-    They are sorted, so that the number of processes that sampled them doesn't show.
-    """
-    counts: defaultdict[tuple[bool, str], Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        counted = row._asdict()
-        key = (counted.pop("trained"), counted.pop("problem"))
-        counts[key].update(counted)
-    return [
-        PromptRow(problem, **tally, trained=trained)
-        for (trained, problem), tally in sorted(counts.items())
-    ]

@@ -48,19 +48,18 @@ from sage_cli.training.reference import (
 )
 from sage_cli.training.rewards import RewardSet, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
+from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.step_record import (
     COMPLETION_IDS,
     COMPLETION_TEXTS,
     Phases,
-    RolloutRecorder,
-    StepWriter,
+    RunRecorder,
     add_mismatch,
     batch_record,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
     token_statistics,
-    unfinished,
 )
 from sage_cli.training.validation import Validator
 
@@ -74,12 +73,12 @@ _Record = dict[str, Any]
 
 
 class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
-    """GuidedGRPOTrainer with our rollouts and grades; a step's record goes to `writer`.
+    """GuidedGRPOTrainer with our rollouts and grades; a step's record goes to `recorder`.
 
-    Completions are sampled by `sample`, or by TRL where there is none; `recorder` records what is
-    sampled. `rollouts` are completions of the generation batch at hand, one of each prompt of this
-    process. Rollouts are cut where `stopping` ends them, if it is given. `phases` has the seconds
-    of the step at hand. Checkpoints hold memories and a moved reference, too.
+    Completions are sampled by `sample`, or by TRL where there is none; what is sampled goes to
+    `recorder`, too. `rollouts` are completions of the generation batch at hand, one of each prompt
+    of this process. Rollouts are cut where `stopping` ends them, if it is given. `phases` has the
+    seconds of the step at hand. Checkpoints hold memories and a moved reference, too.
     """
 
     moving: MovingReference | None = None
@@ -96,8 +95,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         anchor: AnchorSection,
         reference_completions: ReferenceCompletions | None,
         sample: SampleRollouts | None,
-        recorder: RolloutRecorder,
-        writer: StepWriter,
+        recorder: RunRecorder,
+        safeguards: Safeguards,
         stopping: Stopping | None,
         validator: Validator | None,
         preflight: Preflight | None = None,
@@ -106,7 +105,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.rl, self.hooks, self.reward_set = rl, hooks, reward_set
         self.problem_ids = [problem.id for _, problem in hooks.setup.prompts]
         self.reference_completions, self.sample_rollouts = reference_completions, sample
-        self.recorder, self.writer, self.validator = recorder, writer, validator
+        self.recorder, self.safeguards, self.validator = recorder, safeguards, validator
         self.stopping, self.preflight = stopping, preflight
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
         # What one method leaves for another, besides the fields of `RolloutBatch`:
@@ -189,14 +188,9 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         }
         if not self.reward_set.pays:
             del self._batch_record["groups/zero_variance"]  # nothing is learnt from groups
-        rows_B = batch["row_ids_B"]
+        # without graded rewards the grade and the sum say it all
         self.rollouts = rollout_rows(
-            now.rows,
-            now.texts,
-            now.statuses,
-            now.rewards_BF[rows_B],
-            group,
-            self.reward_set.named(now.raw_BF[rows_B]),
+            now, group, self.reward_set.names if self.reward_set.graded else ()
         )
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.extend(self, now)
@@ -220,14 +214,11 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now.texts, now.statuses = now.generated[COMPLETION_TEXTS], self.hooks.reward.statuses
         now.status_PN = self._gather_statuses(now.statuses)
         right_PN = now.right_PN = now.status_PN == _RIGHT
-        self.recorder.record_scored(self.state.global_step + 1, now)
+        ids = now.generated[COMPLETION_IDS]
 
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         mask_BT = batch["completion_mask"]
-        truncated_B = unfinished(batch["completion_ids"], mask_BT, self.eos_token_ids)
-        if self.stopping is not None:
-            stopped = [self.stopping.stops(text) for text in now.texts]
-            truncated_B = truncated_B & ~torch.tensor(stopped, device=truncated_B.device)
+        truncated_B = torch.tensor(self.cut_off(ids, now.texts), device=mask_BT.device)
         batch["truncated_B"] = truncated_B
         if self.rl.mask_truncated_completions:
             # TRL's own takes a completion that ends at a stop text for truncated. Here attention
@@ -250,7 +241,18 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         batch["right_B"] = right_PN.flatten()[rows_B].bool()
         batch["rewards_B"] = now.total_B[rows_B]
         batch["group_right_B"] = torch.tensor(shares).to(batch["rewards_B"])
+        step, rewards_BF = self.state.global_step + 1, now.rewards_BF[rows_B]
+        self.recorder.record(step, rows, ids, now.texts, now.statuses, rewards_BF)
         return now
+
+    def cut_off(self, ids: Sequence[Ids], texts: Sequence[str]) -> list[bool]:
+        """Return True for completions that neither an end-of-sequence token nor a text ended."""
+        stopping = self.stopping
+        return [
+            not (tokens and tokens[-1] in self.eos_token_ids)
+            and not (stopping is not None and stopping.stops(text))
+            for tokens, text in zip(ids, texts, strict=True)
+        ]
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
         """Sample completions for rows of the data set, in TRL's form, and count them."""
@@ -485,13 +487,15 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
         none_T = torch.empty(0)
-        clipped_T, forward_X = (signals.get(name, none_T) for name in ("clipped", "forward_kl"))
+        clipped_T, forward_X, mismatch_T = (
+            signals.get(name, none_T) for name in ("clipped", "forward_kl", "mismatch")
+        )
         record = {
             "step": self.state.global_step,
             "of": self.state.max_steps,
             "loss": float(logs["loss"]),
             **token_statistics(signals, self.guide),
-            **mismatch_statistics(signals, cap),
+            **(mismatch_statistics(signals, cap) if len(mismatch_T) else {}),
             **({"kl/forward": forward_X.mean().item()} if len(forward_X) else {}),
             **self.hooks.figures(self),
             **self._batch_record,
@@ -513,8 +517,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         if self.validator and not stops and (last or done % self.validator.interval == 0):
             record |= self._validated(self.validator)
         if self.accelerator.is_main_process:
-            self.writer.write(record, self.rollouts)
-        self.writer.safeguards.check(record)  # in every process, so that all of them stop
+            self.recorder.write_step(record, self.rollouts)
+        self.safeguards.check(record)  # in every process, so that all of them stop
 
     def _validated(self, validator: Validator) -> _Record:
         """Validate in the main process, for which the others wait, and return the record."""

@@ -232,7 +232,7 @@ class StepsSeen(TrainerCallback):
         self.steps = []
         self.records = []
         trainer.add_callback(self)
-        trainer.writer.on_step = lambda record: self.records.append(dict(record))
+        trainer.recorder.on_step = lambda record: self.records.append(dict(record))
 
     def on_pre_optimizer_step(self, *_, **__):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)

@@ -315,5 +315,3 @@ def test_a_grade_that_is_not_paid_is_no_part_of_the_reward():
     watched = paid(0.0, 1.0)
     found = watched.record(raw_BF, watched.weighted(raw_BF, 2), 2)
     assert found == {"groups/zero_variance": 1.0}  # nobody was paid, so there is no mean
-    assert watched.named(raw_BF[:1]) == [{"grade": 1.0, "brevity": None}]
-    assert paid(1.0, graded=False).named(raw_BF[:, :1]) == []

@@ -23,23 +23,24 @@ from sage_cli.guides.token_values import (
     share_of_largest,
     weighted_q,
 )
+from sage_cli.methods.hooks import Rollouts
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import check_own_checkpoints, newest_sealed, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
     Phases,
+    RunRecorder,
     TokenRecord,
     add_clipped,
     add_mismatch,
     batch_record,
-    merge_rows,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
     token_statistics,
-    unfinished,
 )
+from sage_cli.training.trainer import SageTrainer
 
 ONE = SimpleNamespace(num_processes=1)
 LOGPS_BT = torch.tensor([[1.1, 0.8, 9.0], [1.0, 0.5, 1.0]]).log()
@@ -125,10 +126,12 @@ def test_rollouts_without_log_probabilities_have_no_such_records(bench, configur
     assert not [key for key in records[0] if key.startswith("mismatch/")]
 
 
-def test_a_phase_inside_another_takes_its_time_away_from_it():
+def test_a_phase_inside_another_takes_its_time_away_from_it(monkeypatch):
     now = [0.0]
     settled = []
-    phases = Phases(lambda: settled.append(now[0]), lambda: now[0])
+    phases = Phases(lambda: now[0])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: settled.append(now[0]))
 
     def spend(seconds):
         now[0] += seconds
@@ -370,25 +373,44 @@ def test_batch_record_by_hand():
     assert found["completions/clipped"] == pytest.approx(1 / 6)
 
 
-def test_a_rollout_of_each_prompt_by_hand():
+def two_of_each_prompt():
+    """Return two completions of each of two prompts, as the second of two processes has them."""
     prompts = [{"prompt": p, "gold": g, "row": 9} for p, g in (("1+1=", "2"), ("1+2=", "3"))]
-    rows = rollout_rows(
+    now = Rollouts(
         [prompts[0], prompts[0], prompts[1], prompts[1]],
-        ["2", "3", "4", "3"],
-        ["right", "wrong", "wrong", "right"],
-        torch.tensor([[1.0, -0.25], [0.0, 0.0], [0.0, -0.5], [1.0, 0.0]]),
-        group=2,
+        texts=["2", "3", "4", "3"],
+        statuses=["right", "wrong", "wrong", "right"],
     )
+    now.batch = {"row_ids_B": torch.tensor([4, 5, 6, 7])}
+    other_42 = torch.full((4, 2), 9.0)  # of the first process
+    own_42 = torch.tensor([[1.0, -0.25], [0.0, 0.0], [0.0, -0.5], [1.0, 0.0]])
+    now.rewards_BF = torch.cat([other_42, own_42])
+    now.raw_BF = torch.cat([other_42, torch.tensor([[1.0, math.nan], [0, 0], [0, 0.5], [1, 0]])])
+    return now
+
+
+def test_a_rollout_of_each_prompt_by_hand():
+    rows = rollout_rows(two_of_each_prompt(), 2, ())
     assert rows == [
         {"prompt": "1+1=", "completion": "2", "gold": "2", "grade": "right", "reward": 0.75},
         {"prompt": "1+2=", "completion": "4", "gold": "3", "grade": "wrong", "reward": -0.5},
     ]
 
 
-def test_unfinished_completions_do_not_end_in_an_end():
-    ids_BT = torch.tensor([[5, 9, 0], [5, 6, 7], [9, 6, 0]])
-    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 1, 0]])
-    assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
+def test_a_rollout_has_what_graded_rewards_say_by_name():
+    rows = rollout_rows(two_of_each_prompt(), 2, ("grade", "brevity"))
+    assert [row["rewards"] for row in rows] == [
+        {"grade": 1.0, "brevity": None},
+        {"grade": 0.0, "brevity": 0.5},
+    ]
+
+
+def test_completions_that_neither_a_token_nor_a_text_ended_are_cut_off():
+    ids, texts = [[5, 9], [5, 6, 7], [9, 6], [], [5, 6, 8]], ["a", "b", "c", "", "stop"]
+    trainer = SimpleNamespace(eos_token_ids=[9], stopping=None)
+    assert SageTrainer.cut_off(trainer, ids, texts) == [False, True, True, True, True]
+    trainer.stopping = SimpleNamespace(stops=lambda text: text == "stop")
+    assert SageTrainer.cut_off(trainer, ids, texts) == [False, True, True, True, False]
 
 
 def checkpoint(folder, step, *, sealed=True):
@@ -456,7 +478,16 @@ def test_rows_of_a_problem_are_added_up_and_sorted():
         PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
     ]
-    assert merge_rows(rows) == [
+    written = []
+    ledger = SimpleNamespace(add=lambda *batch: written.append(batch))
+    recorder = RunRecorder(None, ledger, None, [], None, None, _rows=rows)
+    recorder.write_counts(7, main=False)
+    assert written == []
+    recorder._rows = rows
+    recorder.write_counts(7, main=True)
+    ((step, merged),) = written
+    assert step == 7
+    assert merged == [
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
         PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
         PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right
