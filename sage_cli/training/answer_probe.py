@@ -13,6 +13,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Silent
 from sage_cli.training.preflight import (
     ENOUGH,
+    UNREADABLE,
     Finding,
     FirstAnswers,
     Format,
@@ -44,7 +45,7 @@ def probe_answers(
         grader_for(config.data.rl.name, config.grading, prompt) as grader,
     ):
         for count in (FEW, ENOUGH - FEW):
-            if any(completion.is_read for completion in seen):
+            if any(completion.status != UNREADABLE for completion in seen):
                 break
             numbers = range(len(seen), len(seen) + count)
             asked = [spread[number % len(spread)] for number in numbers]
@@ -74,9 +75,9 @@ def check_first_answers(config: SageConfig, start: Policy, problems: Sequence[Pr
     Raises ConfigurationError where a training run would be stopped by them.
     """
     answers, findings = probe_answers(config, start, problems)
-    shown = answers.shown_in_words()
+    facts, shown = answers.in_words()
     for finding in findings:
         if finding.stops:
             raise ConfigurationError(f"{finding.cause}\n    {shown}", finding.remedy)
     warnings = [f"; {finding.cause}: {finding.remedy}" for finding in findings]
-    return "\n    ".join([answers.in_words() + "".join(warnings), *shown.split("\n")])
+    return "\n    ".join([facts + "".join(warnings), *shown.split("\n")])

@@ -166,7 +166,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         measures = guide.measured("policy") or guide.measured("reference")
         if self.estimator == "head" or measures:
             reader = "anchor.estimator head" if self.estimator == "head" else f"guide {guide.name}"
-            if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            if self.is_sharded:
                 raise TrainingError(
                     f"{reader} reads the whole output layer, and the launcher shards it",
                     "choose `rl.accelerate` ddp, or another estimator or guide",
@@ -175,7 +175,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 if each is not None:
                     self.head.require(self.accelerator.unwrap_model(each), reader)
         if vocabulary is not None:
-            if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            if self.is_sharded:
                 raise TrainingError(
                     "policy and teacher pad their vocabularies to different sizes, which takes a "
                     "look at the whole output layer, and the launcher shards it",
@@ -190,6 +190,11 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 outputs=("log_probs", "entropy"),
             )
         self.add_callback(_Length(self))
+
+    @property
+    def is_sharded(self) -> bool:
+        """True if no process has all weights."""
+        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     # a generation batch: TRL samples and grades it, then the reference is asked once
 
@@ -480,9 +485,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if self.vocabulary is not None:
                 stack.enter_context(cut_to(plain, self.vocabulary))
             # what is sharded is gathered for one pass of a layer, and given back after it
-            whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
             # a method's own pass may be over other texts, whose rows have no group
-            share = whole and purpose != "policy"
+            share = not self.is_sharded and purpose != "policy"
             stack.enter_context(completions_alone(plain, tokens, share=share, names_B=names_B))
             if purpose == "reference" and self.guide.tilts:
                 tilts, in_float32 = sorted(self.guide.tilts), self.args.cast_lm_head_to_fp32

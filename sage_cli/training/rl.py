@@ -166,8 +166,8 @@ def preflight_of(
         prompt.format, prompt.answer_open, prompt.answer_close, by_sft, config.rollout.max_tokens
     )
     return Preflight(
-        form,
-        rollout_parameters(config.rollout, template),
+        form=form,
+        parameters=rollout_parameters(config.rollout, template),
         may_stop=_may_stop(rl),
         say=say,
         note=run.note,
@@ -348,7 +348,7 @@ def build_trainer(
         train_dataset=population.select(training_order(len(population), rl)),
         processing_class=tokenizer,
     )
-    if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+    if inputs.validator is not None and trainer.is_sharded:
         raise TrainingError(
             "evaluation.every validates the policy in one process, and the launcher "
             "shards it over all of them",

@@ -27,6 +27,7 @@ from sage_cli.training.preflight import (
     Format,
     JudgedCompletion,
     LogpDifference,
+    Preflight,
     Surprise,
     checked_rows,
     judge_answers,
@@ -34,7 +35,6 @@ from sage_cli.training.preflight import (
     judge_passes,
     judge_surprise,
     plain_pass,
-    raise_worst,
 )
 from sage_cli.training.rl import build_trainer, preflight_of, train_rl
 from sage_cli.trials.executors.executor import End, Fate
@@ -84,13 +84,23 @@ def test_rewards_that_read_no_grade_are_never_stopped():
     facts = answers(read=0, correct=0, cut_off=64)
     (finding,) = judge_answers(facts, form(), may_stop=False)
     assert not finding.stops
-    raise_worst([finding])
-    with pytest.raises(DivergedError, match="it is so"):
-        raise_worst([finding, Finding(True, "it is so", "type that")])
+    said, trainer = [], SimpleNamespace(accelerator=SimpleNamespace(is_main_process=True))
+    preflight = Preflight(
+        form=form(), parameters=None, may_stop=False, say=said.append, note=lambda **_: None
+    )
+    with pytest.warns(UserWarning, match="none of the first 64"):
+        preflight._conclude(trainer, [finding], ["a line"])
+    assert said == ["a line"]
+    stopping = Finding(True, "it is so", "type that")
+    with (
+        pytest.warns(UserWarning, match="none of the first 64"),
+        pytest.raises(DivergedError, match="it is so"),
+    ):
+        preflight._conclude(trainer, [finding, stopping], [])
 
 
 def test_a_long_completion_is_shown_as_far_as_it_is_read():
-    words = answers().shown_in_words()
+    _, words = answers().in_words()
     assert words.count("x") == 2000 + 1  # the x of "example"
     assert "and 100 more characters" in words
     assert "no answer was found; gold: 4" in words
@@ -209,7 +219,8 @@ def test_samples_of_another_temperature_are_found_by_their_surprisal(drawn_at, f
         p_TV = torch.where(p_TV < min_p * p_TV.amax(-1, keepdim=True), 0, p_TV)
     chosen_T = torch.multinomial(p_TV, 1)[:, 0]
     parameters = SamplingParameters(1.0, 1.0, 0, min_p, 8, None)
-    surprise = Surprise.of(logits_TV, chosen_T, parameters)
+    surprise = Surprise()
+    surprise.add(logits_TV, chosen_T, parameters)
     assert bool(judge_surprise(surprise)) != fine
     if fine:
         assert abs(surprise.sigmas) < 4
@@ -222,11 +233,14 @@ def test_surprisal_by_hand():
     # 2 * (1.3863 - .5623) / sqrt(2 * .2263) = 2.449 standard errors off, whatever the numbers
     logits_TV = torch.tensor([[0.25, 0.75]]).log().repeat(2, 1)
     parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, None)
-    assert Surprise.of(logits_TV, torch.tensor([0, 0]), parameters).sigmas == pytest.approx(
-        6**0.5, rel=1e-5
-    )
+    surprise = Surprise()
+    for logits_1V in logits_TV:
+        surprise.add(logits_1V[None], torch.tensor([0]), parameters)
+    assert surprise.sigmas == pytest.approx(6**0.5, rel=1e-5)
+    assert surprise.tokens == 2
     cut = SamplingParameters(1.0, 1.0, 0, 0.5, 8, None)  # the first token is below half of .75
-    assert Surprise.of(logits_TV, torch.tensor([0, 1]), cut).impossible == 1
+    surprise.add(logits_TV, torch.tensor([0, 1]), cut)
+    assert surprise.impossible == 1
 
 
 @pytest.mark.parametrize(
@@ -404,7 +418,7 @@ def known(folder, run, **changed):
 def counted(preflight):
     """A preflight that counts what it looks at before the first update, and after it."""
     looks = Counter()
-    for name in ("_judged", "_further", "look_at_passes", "look_again"):
+    for name in ("_judged", "_further", "look_at_passes", "_of_sampler"):
         whole = getattr(preflight, name)
 
         def look(*arguments, _name=name, _whole=whole):
@@ -430,9 +444,9 @@ def test_a_second_run_of_the_same_conditions_repeats_what_the_first_found(bench,
         run = Run(bench.folder / name)
         with pytest.warns(UserWarning, match="none of the first 64 completions"):
             train_rl(config, bench.inputs(grader=unreadable), run, lambda _: None, preflight)
-    whole = {"_judged": 2, "_further": 1, "look_at_passes": 1, "look_again": 1}
+    whole = {"_judged": 2, "_further": 1, "look_at_passes": 1, "_of_sampler": 2}
     assert looks["first"] == looks["otherwise"] == whole
-    assert looks["second"] == {"look_again": 1}
+    assert looks["second"] == {"_of_sampler": 1}
     assert heard["second"].said == [
         f"policy, prompt and sampling were checked by first: {heard['first'].said[0]}"
     ]
