@@ -22,7 +22,7 @@ import pyarrow as pa
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import SCHEMAS, GradeStore
 from sage_cli.store.completion import Completion

@@ -63,7 +63,7 @@ def vllm(size: Size, folder: Path) -> dict[str, Any]:
     """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
     import torch
 
-    from sage_cli.evaluation.samples import fill
+    from sage_cli.evaluation.policy_sampler import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
     from sage_cli.sampling.vllm_sampler import ON_CPU, VllmSampler
     from sage_cli.settings.sampling import SamplingSection

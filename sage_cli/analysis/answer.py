@@ -24,7 +24,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation, configured_provenance, provenance_of
-from sage_cli.evaluation.samples import PolicySamples, missing
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import missing
 from sage_cli.models.policy import Labels, chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Provenance, report_folder

@@ -16,7 +16,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.final_answers import count_answers, final_answer
-from sage_cli.evaluation.samples import PolicySamples, counts_of, stored_grades
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.estimators import FloatArray, entropy_of_counts

@@ -12,7 +12,8 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples, StoredAnswer, stored_answers, stored_counts
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import StoredAnswer, stored_answers, stored_counts
 from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy, stored_settings
 from sage_cli.settings.run import default_root

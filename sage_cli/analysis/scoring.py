@@ -11,7 +11,7 @@ from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.guides.token_signals import Measure
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate

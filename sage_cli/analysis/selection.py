@@ -21,7 +21,7 @@ from sage_cli.analysis.training import TRAINING
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, StoreError, did_you_mean
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.samples import stored_counts
+from sage_cli.evaluation.stored_grades import stored_counts
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policy import (
     NO_LABELS,

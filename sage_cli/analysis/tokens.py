@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.analysis.scoring import Forward
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.samples import PolicySampler, PolicySamples, grade_rows
+from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import grade_rows
 from sage_cli.guides.guide import Guide, Known, Signal
 from sage_cli.guides.token_values import token_values
 from sage_cli.methods.loop import batch_of

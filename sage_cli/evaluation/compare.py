@@ -17,7 +17,7 @@ from sage_cli.evaluation.file_judge import FileJudge
 from sage_cli.evaluation.guess import guess_curve
 from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.registry import is_file
-from sage_cli.evaluation.samples import missing, with_votes
+from sage_cli.evaluation.stored_grades import missing, with_votes
 from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides
 from sage_cli.metrics.comparison import TrainingSeed

@@ -12,7 +12,9 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, load_benchmarks
-from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import Measurements, measure
+from sage_cli.evaluation.stored_grades import missing
 from sage_cli.metrics import powers_up_to
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.intervals import pass_matrix

@@ -15,7 +15,8 @@ from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.evaluation.final_answers import count_answers
 from sage_cli.evaluation.logs.log import Log
 from sage_cli.evaluation.logs.problems import Gathered
-from sage_cli.evaluation.samples import counts_of, imported_set
+from sage_cli.evaluation.policy_samples import imported_set
+from sage_cli.evaluation.stored_grades import counts_of
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.metrics import Counts

@@ -10,7 +10,7 @@ import numpy as np
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.guess import guess_curve, guess_label
-from sage_cli.evaluation.samples import stored_counts
+from sage_cli.evaluation.stored_grades import stored_counts
 from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.estimators import FloatArray

@@ -15,7 +15,8 @@ from sage_cli.evaluation.evaluate import Evaluation, provenance_of
 from sage_cli.evaluation.file_judge import FileJudge
 from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.registry import is_file
-from sage_cli.evaluation.samples import PolicySamples, stored_counts
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import stored_counts
 from sage_cli.metrics import Counts, pass_at_k, pooled
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.power import HETEROGENEITY, POWER, Design, Population, smallest_changes

@@ -15,7 +15,9 @@ from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import provenance_of
-from sage_cli.evaluation.samples import PolicySamples, measure, stored_answers
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import measure
+from sage_cli.evaluation.stored_grades import stored_answers
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.models.policy import Policy

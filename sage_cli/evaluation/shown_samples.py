@@ -8,7 +8,8 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.samples import PolicySamples, StoredAnswer, stored_answers
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import StoredAnswer, stored_answers
 from sage_cli.models.policy import named_policy
 from sage_cli.settings.rewards import part_names
 from sage_cli.store.run import Run, Runs

@@ -12,7 +12,9 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_of
-from sage_cli.evaluation.samples import Measurements, PolicySamples, seed_counts
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import Measurements
+from sage_cli.evaluation.stored_grades import seed_counts
 from sage_cli.grading.grades import GRADING_VERSION, Status
 from sage_cli.grading.judges import label_of
 from sage_cli.metrics.counts import SeedCounts

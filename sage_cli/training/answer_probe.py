@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.samples import PolicySampler, PolicySamples
+from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Silent

@@ -22,7 +22,9 @@ from trl import DPOConfig, DPOTrainer
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
-from sage_cli.evaluation.samples import PolicySampler, PolicySamples, sample_and_grade
+from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import sample_and_grade
 from sage_cli.grading.grader import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.loading import release_memory, switch_off_noise

@@ -79,7 +79,7 @@ def _sample_rates(
     policy: Policy, config: SageConfig, root: Path, problems: Sequence[Problem]
 ) -> PassRates:
     """Return the pass rates of all seeds' samples that were sampled as rollouts are."""
-    from sage_cli.evaluation.samples import PolicySamples
+    from sage_cli.evaluation.policy_samples import PolicySamples
     from sage_cli.store.annotations import GradeStore
     from sage_cli.store.sample_set import SampleSet, stored_seeds
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from peft.tuners.lora import LoraLayer
     from torch import Tensor
 
-    from sage_cli.evaluation.samples import PolicySamples
+    from sage_cli.evaluation.policy_samples import PolicySamples
     from sage_cli.store.completion import Completion
 
 
@@ -143,7 +143,7 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
     """
-    from sage_cli.evaluation.samples import PolicySamples  # a plan without them needs no arrays
+    from sage_cli.evaluation.policy_samples import PolicySamples  # a plan without them needs no arrays
 
     sampled = reference_policy(start, config) if config.anchor.kl == "forward" else start
     return PolicySamples.for_rollouts(sampled, config, root)
@@ -163,7 +163,7 @@ def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Probl
 def sample_reference(training: Training, progress: Progress) -> None:
     """Sample what a training takes beforehand and isn't stored, if it takes any."""
     if count := samples_beforehand(training.config):
-        from sage_cli.evaluation.samples import PolicySampler
+        from sage_cli.evaluation.policy_sampler import PolicySampler
 
         samples = reference_samples(training.config, training.start, training.config.run.root)
         with PolicySampler(samples, training.config.sampling, progress) as sampler:

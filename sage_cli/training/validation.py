@@ -22,7 +22,7 @@ from sage_cli.evaluation.benchmarks import (
     check_untrained,
     load_benchmarks,
 )
-from sage_cli.evaluation.samples import grade_rows
+from sage_cli.evaluation.sample_and_grade import grade_rows
 from sage_cli.grading.grader import Grader
 from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.models.policy import Policy

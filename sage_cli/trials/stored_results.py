@@ -41,7 +41,8 @@ def stored_results(
     if not policy.is_here:
         return None
     # import numpy and pyarrow, which a dry run before any training does not need
-    from sage_cli.evaluation.samples import PolicySamples, stored_measurements
+    from sage_cli.evaluation.policy_samples import PolicySamples
+    from sage_cli.evaluation.stored_grades import stored_measurements
 
     samples = PolicySamples.from_config(policy, config, config.run.root)
     first = config.evaluation.seed

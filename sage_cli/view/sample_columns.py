@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.evaluation.samples import seed_counts
+from sage_cli.evaluation.stored_grades import seed_counts
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.inventory import Integers, Mask, tally_of

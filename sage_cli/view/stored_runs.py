@@ -26,7 +26,8 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples, stored_grades
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import stored_grades
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
 from sage_cli.problems.load import benchmark_names, load_training_problems
 from sage_cli.problems.problem import Problem

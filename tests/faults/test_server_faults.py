@@ -16,7 +16,7 @@ import pytest
 from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.evaluation.samples import fill
+from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.sampling import server as server_client
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.server import HOPELESS, ServerSampler

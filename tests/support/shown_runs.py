@@ -3,7 +3,8 @@
 from sage_cli.config.load import load
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
-from sage_cli.evaluation.samples import PolicySamples, stored_measurements
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.stored_grades import stored_measurements
 from sage_cli.models.policy import Policy
 from sage_cli.reports.document import (
     SHOWN,

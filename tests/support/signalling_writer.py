@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sage_cli.cli.app import main
-from sage_cli.evaluation.samples import fill
+from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.store import sample_parts, sample_set
 from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet

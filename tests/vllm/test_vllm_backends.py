@@ -14,7 +14,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
-from sage_cli.evaluation.samples import fill
+from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters

@@ -10,7 +10,7 @@ from sage_cli import open_runs
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import Completion

@@ -12,7 +12,7 @@ from sage_cli.analysis.scoring import Forward, ModelScorer
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.loading import load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.signals import batch_signals

@@ -9,9 +9,10 @@ from scripted import Scripted
 
 from sage_cli.analysis import scoring
 from sage_cli.config.load import load
-from sage_cli.evaluation import samples as drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples, measure
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import measure
 from sage_cli.models.loading import load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer

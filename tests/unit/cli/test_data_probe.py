@@ -8,7 +8,7 @@ import torch
 from random_model import random_model
 from scripted import Scripted
 
-from sage_cli.evaluation import samples
+from sage_cli.evaluation import policy_sampler
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
@@ -111,7 +111,7 @@ PROBE = ("data", "probe", "model", "mine.jsonl", "--preset", "tiny")
 
 def test_the_half_that_was_learnt_is_found(sage, answer, file, monkeypatch):
     HalfByHeart.prompts.clear()
-    monkeypatch.setattr(samples, "build_sampler", HalfByHeart)
+    monkeypatch.setattr(policy_sampler, "build_sampler", HalfByHeart)
     found = answer(*PROBE)
     printed, fresh, difference = found["rows"]
     # four of nine questions; of the eight with numbers in both parts four

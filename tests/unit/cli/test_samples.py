@@ -10,9 +10,9 @@ from random_model import save_scratch
 from sage_cli.analysis.tokens import last_step, token_report
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation import samples as drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer

@@ -10,7 +10,7 @@ from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
-from sage_cli.evaluation.samples import stored_counts
+from sage_cli.evaluation.stored_grades import stored_counts
 from sage_cli.grading import Grade
 from sage_cli.models.policy import Policy
 from sage_cli.models.stages import plan_of
@@ -131,7 +131,7 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     def by_length(rows, *_, **__):
         return [Grade("right" if len(row.text) % 3 else "wrong", None) for row in rows]
 
-    monkeypatch.setattr("sage_cli.evaluation.samples.grade_rows", by_length)
+    monkeypatch.setattr("sage_cli.evaluation.sample_and_grade.grade_rows", by_length)
     monkeypatch.setattr("sage_cli.training.validation.grade_rows", by_length)
     validating = changed(
         config,

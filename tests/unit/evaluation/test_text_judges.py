@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.evaluation import samples
+from sage_cli.evaluation import policy_sampler
 from sage_cli.evaluation.text_judges import verdict_of
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 
@@ -78,7 +78,7 @@ class Solving(Scripted):
 @pytest.fixture
 def passk(tmp_path, monkeypatch):
     """`sage passk` of a model with four samples of three problems."""
-    monkeypatch.setattr(samples, "build_sampler", Solving)
+    monkeypatch.setattr(policy_sampler, "build_sampler", Solving)
     config = load(sets=SIZE).config
     save_scratch(config.model, config.prompt.tags, [], tmp_path / "m")
     (tmp_path / "mine.py").write_text(JUDGE)

@@ -6,7 +6,7 @@ from shown_runs import weightless
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems

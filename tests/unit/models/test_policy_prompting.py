@@ -8,7 +8,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.measured_settings import load_measured_settings, measured_names
 from sage_cli.models.policy import named_policy
@@ -163,7 +163,7 @@ import json
 from pathlib import Path
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs

@@ -11,7 +11,8 @@ from random_model import save_scratch
 
 from sage_cli.config.load import load
 from sage_cli.errors import DataError, StoreError
-from sage_cli.evaluation.samples import PolicySamples, fill
+from sage_cli.evaluation.policy_sampler import fill
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.file_hash import file_hash
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model

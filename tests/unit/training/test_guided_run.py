@@ -7,7 +7,7 @@ from toy_policy import base, tokenizer, weights
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation import samples as drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.stored_results import BenchmarkCache, stored_results

@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation import samples as drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.measure import NamedModels, measure_table
+from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.evaluation.power import power
-from sage_cli.evaluation.samples import PolicySamples, measure, stored_counts
+from sage_cli.evaluation.sample_and_grade import measure
+from sage_cli.evaluation.stored_grades import stored_counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.sampling.backends import build_sampler
@@ -247,7 +249,7 @@ def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
     assert nothing.n_P.tolist() == [0, 0]
     measure([PolicySamples.from_config(policy, config, root)], benchmarks, config, Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
-    monkeypatch.setattr("sage_cli.evaluation.samples.grade_rows", never)
+    monkeypatch.setattr("sage_cli.evaluation.sample_and_grade.grade_rows", never)
     found = stored_counts(policy, benchmarks[0], config, root, (1, N, 64))
     assert [[one.c_P.tolist() for one in found[n]] for n in (1, N)] == [
         [[0, 0], [1, 1]], [[3, 0], [4, 4]],

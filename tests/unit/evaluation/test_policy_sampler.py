@@ -6,7 +6,7 @@ import pytest
 from scripted import Scripted
 
 from sage_cli.errors import ConfigurationError, SamplingError
-from sage_cli.evaluation.samples import fill
+from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.sampling.sampler import sample_seed
 from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
@@ -97,13 +97,13 @@ class Foreign(Answering):
 @pytest.mark.parametrize(
     ("last", "complaint"),
     [
-        (KeyError("x"), r"KeyError: 'x' \(test_fill.py, line \d+\)$"),
+        (KeyError("x"), r"KeyError: 'x' \(test_policy_sampler.py, line \d+\)$"),
         ("text", "TypeError: sample\\(\\) gives text, and not a Completion"),
         (Completion("a", 3, 0, "", 1, "eos"), "ended by stop or length$"),
     ],
 )
 def test_a_sampler_that_fails_is_named_and_what_it_drew_is_kept(samples, last, complaint):
-    said = rf"sampler Foreign \(.*test_fill\) fails: .*{complaint}"
+    said = rf"sampler Foreign \(.*test_policy_sampler\) fails: .*{complaint}"
     with pytest.raises(ConfigurationError, match=said):
         fill(samples, PROMPTS, 5, Foreign(last))
     assert samples.inventory().missing("a", 5) == (3, 4)

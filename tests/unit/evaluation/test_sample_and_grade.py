@@ -9,9 +9,11 @@ from scripted import Scripted, solution
 from sage_cli import file_hash as content
 from sage_cli.config.load import load
 from sage_cli.errors import DataError, RefusedPromptsError
-from sage_cli.evaluation import samples as drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.samples import Missing, PolicySamples, measure, missing
+from sage_cli.evaluation.policy_samples import PolicySamples
+from sage_cli.evaluation.sample_and_grade import measure
+from sage_cli.evaluation.stored_grades import Missing, missing
 from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.models.policy import Policy
@@ -114,7 +116,7 @@ def test_what_is_stored_is_neither_drawn_nor_graded_again(
         raise AssertionError("graded or drawn again")
 
     monkeypatch.setattr(drawing, "build_sampler", never)
-    monkeypatch.setattr("sage_cli.evaluation.samples.grade_rows", never)
+    monkeypatch.setattr("sage_cli.evaluation.sample_and_grade.grade_rows", never)
     again = found([Policy(policy.path) for policy in policies], config, tmp_path)
     for key, seeds in first.items():
         for one, other in zip(seeds, again[key], strict=True):
