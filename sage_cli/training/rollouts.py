@@ -143,7 +143,8 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
     """
-    from sage_cli.evaluation.policy_samples import PolicySamples  # a plan without them needs no arrays
+    # a plan without them needs no arrays
+    from sage_cli.evaluation.policy_samples import PolicySamples
 
     sampled = reference_policy(start, config) if config.anchor.kl == "forward" else start
     return PolicySamples.for_rollouts(sampled, config, root)
