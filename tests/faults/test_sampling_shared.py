@@ -1,4 +1,11 @@
-"""Writers of a sample set are killed, alone or among others: nothing is lost or drawn twice."""
+"""Writers of a sample set are killed, alone or among others: nothing is lost or drawn twice.
+
+A writer is this file as a program, which may signal itself: `NUMBER PART MOMENT WORDS`. It does
+when it writes its PART-th part of a sample set: `writing`, half of it is on disk, or `written`;
+with NUMBER 0 never. WORDS are a command line of `sage`, or `fill FOLDER PAUSE_S`: it fills the set
+below FOLDER, with so many seconds a sample, and says what it drew as JSON. Chunks are small then,
+so that writers meet often.
+"""
 
 import json
 import os
@@ -7,19 +14,63 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
-import signalling_writer
 from random_model import random_model
-from signalling_writer import CHUNK, FLUSH_ROWS, IDENTITY, PROMPTS, N
+from scripted import Scripted
 
+from sage_cli.cli.app import main
+from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.store import sample_parts, sample_set
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
+IDENTITY = SampleIdentity("model", "template", {}, 0)
+PROMPTS = {f"p{i}": f"{i}+{i}=?" for i in range(6)}
+N = 100
+CHUNK, FLUSH_ROWS = 40, 10
 PATIENCE_S = 300
 EVERYTHING = {(problem, i): f"{prompt}{i}" for problem, prompt in PROMPTS.items() for i in range(N)}
 
 pytestmark = pytest.mark.slow
+
+
+def signal_at(number, part, moment):
+    """Have this process send itself a signal at that moment of a part."""
+    write, written = sample_parts.write_part, [0]
+
+    def signalling(folder, *rest):
+        written[0] += 1
+        if written[0] == part and moment == "writing":
+            (folder / ".part-half.parquet.0.tmp").write_bytes(b"half")
+            os.kill(os.getpid(), number)
+        path = write(folder, *rest)
+        if written[0] == part and moment == "written":
+            os.kill(os.getpid(), number)
+        return path
+
+    sample_set.write_part = signalling
+
+
+class Slow(Scripted):
+    """Answers with the prompt and the index, after so many seconds."""
+
+    def text(self, request, index):
+        time.sleep(self.setup)
+        return f"{request.prompt}{index}"
+
+
+def fill_slowly(folder, pause_s):
+    sample_set.CHUNK, sample_set._FLUSH_ROWS, sample_set._POLL_S = CHUNK, FLUSH_ROWS, 0.05
+    drawn = []
+    samples, sampler = SampleSet(Path(folder), IDENTITY), Slow(float(pause_s))
+
+    def note(rows):
+        drawn.extend((row.problem_id, row.index) for row in rows)
+
+    fill(samples, PROMPTS, N, sampler, note)
+    sys.stdout.write(json.dumps(drawn))
 
 
 @pytest.fixture
@@ -34,7 +85,7 @@ def start(tmp_path):
         number = int(signal.SIGKILL) if part else 0
         words = map(str, (number, part, moment, "fill", tmp_path, pause_s))
         process = subprocess.Popen(
-            [sys.executable, signalling_writer.__file__, *words],
+            [sys.executable, __file__, *words],
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
@@ -144,7 +195,7 @@ def test_a_command_that_is_killed_three_times_and_resumed_draws_as_uninterrupted
             [*map(str, program), *words.split()],
             cwd=tmp_path,
             timeout=PATIENCE_S,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.DEVNULL,
         )
         return done.returncode
@@ -161,7 +212,7 @@ def test_a_command_that_is_killed_three_times_and_resumed_draws_as_uninterrupted
     assert len(straight) == problems * n
     held = [0]
     for part, moment in ((1, "writing"), (2, "written"), (3, "writing")):
-        program = (warm.python, signalling_writer.__file__, int(signal.SIGKILL), part, moment)
+        program = (warm.python, __file__, int(signal.SIGKILL), part, moment)
         assert ended("killed", *program) == -signal.SIGKILL
         held.append(len(stored("killed")))
     assert held[1] == 0 < held[2] < held[3] < problems * n
@@ -173,3 +224,14 @@ def test_a_command_that_is_killed_three_times_and_resumed_draws_as_uninterrupted
     # of a border between two; here are 33,000.
     assert sum(texts[key] != straight[key] for key in straight) <= 2
     assert not list((tmp_path / "killed").glob("samples/*/.*.tmp"))
+
+
+if __name__ == "__main__":
+    number, part, moment, *words = sys.argv[1:]
+    if number != "0":
+        signal_at(int(number), int(part), moment)
+    if words[0] == "fill":
+        fill_slowly(*words[1:])
+    else:
+        sys.argv = ["sage", *words]
+        main()

@@ -1,7 +1,10 @@
 """Every method with its own steps a generation batch, stopped or killed after every step of two."""
 
+import os
+import signal
+
 import pytest
-from resumed import CASES, NO_TIME, Training, formed, same_ends, stopping
+from resumed import CASES, NO_TIME, Training, formed, same_ends
 from toy_policy import KilledError, killing
 from trl import GRPOTrainer
 
@@ -10,6 +13,16 @@ from sage_cli.training import interruption
 from sage_cli.training.checkpoints import saved_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+def stopping(step):
+    """Hears steps, and asks to stop in the one after `step`."""
+
+    def on_step(record):
+        if record["step"] == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return on_step
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,7 +1,5 @@
 """Trainings of every method with its own steps a generation batch, stopped and resumed."""
 
-import os
-import signal
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -101,16 +99,6 @@ def _official(rl):
             sections[section][setting] = value
     sections["rl"] |= rl
     return sections
-
-
-def stopping(step):
-    """Hears steps, and asks to stop in the one after `step`."""
-
-    def on_step(record):
-        if record["step"] == step:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return on_step
 
 
 def formed(generate=GRPOTrainer._generate_single_turn):

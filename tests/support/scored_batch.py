@@ -1,55 +1,11 @@
-"""A scored batch of the toy policy, and its log-probabilities in double precision."""
+"""Rows of a batch of the toy policy, their log-probabilities, and gradients."""
 
 import torch
-
-from sage_cli.models.loading import load_model
-
-TEMPERATURE = 0.7
-
-
-def moved(bench):
-    """Return the toy policy some way from its reference."""
-    model = load_model(bench.base, trainable=True)
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(1 + 0.05 * torch.randn(weights.shape, generator=generator))
-    return model
 
 
 def generated(trainer):
     rows = [row for row in list(trainer.train_dataset)[:4] for _ in range(4)]
     return trainer._generate_and_score_completions(rows)
-
-
-def log_probabilities(model, batch):
-    """Return float64 log-probabilities (B, T, V) where the completions' tokens are predicted."""
-    ids, mask = (
-        torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-        for name in ("ids", "mask")
-    )
-    tokens = batch["completion_ids"].shape[1]
-    logits_BTV = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-    return (logits_BTV[:, -tokens - 1 : -1] / TEMPERATURE).log_softmax(dim=-1)
-
-
-def of_tokens(logps_BTV, batch):
-    return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
-
-
-def prepared(bench, configure, *, guide, anchor, model):
-    """Return a trainer of the policy past its first step."""
-    config = configure(
-        guide=guide,
-        rl={"loss": "grpo"},
-        rollout={"temperature": TEMPERATURE, "min_p": 0.0},
-        anchor=anchor,
-    )
-    trainer = bench.trainer(config, model=model)
-    trainer.state.global_step = 1
-    trainer.current_gradient_accumulation_steps = 1
-    trainer.model.train()
-    return trainer
 
 
 def row_of(batch, i):

@@ -20,7 +20,6 @@ from datasets import arrow_dataset
 from datasets.fingerprint import generate_random_fingerprint
 from peft import PeftModel
 from random_model import random_model
-from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from trl.trainer import grpo_trainer
 
@@ -218,28 +217,6 @@ def weights(folder):
     """The content of the folder's only file of weights."""
     (file,) = folder.glob("*.safetensors")
     return file.read_bytes()
-
-
-class StepsSeen(TrainerCallback):
-    """Before each optimiser step the policy, in double precision, and its gradients by name.
-
-    The policy is a copy without the trainer's own forward; `also` gives what else is kept. And the
-    record of each step.
-    """
-
-    def __init__(self, trainer, base, also=tuple):
-        self.trainer, self.base, self.also = trainer, base, also
-        self.steps = []
-        self.records = []
-        trainer.add_callback(self)
-        trainer.recorder.on_step = lambda record: self.records.append(dict(record))
-
-    def on_pre_optimizer_step(self, *_, **__):
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        gradients = {name: p.grad.double() for name, p in model.named_parameters()}
-        alike = load_model(self.base)
-        alike.load_state_dict(model.state_dict())
-        self.steps.append((alike.double(), gradients, *self.also()))
 
 
 def adapted(bench, config):

@@ -4,7 +4,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from enumeration import ascend, covering, covering_level, log_softmax, normalised, tilted
+from optima import ascend, covering, covering_level, normalised, tilted
+from scipy.special import log_softmax
 
 from sage_cli.metrics import pass_at_k
 

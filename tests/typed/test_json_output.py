@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from json_answers import all_answering, command_of, one_object
+from json_answers import one_object
 from small import write_small
+
+from sage_cli.cli.app import command_named
+from sage_cli.cli.listing import COMMANDS
 
 pytestmark = pytest.mark.slow
 
@@ -174,6 +177,25 @@ ORDERED = (
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )
 """Command lines of which one needs what an earlier one has left."""
+
+
+def answering(name, command):
+    """Return the commands at and below one that know `--json`."""
+    options = [word for option in command.params for word in option.opts]
+    inner = getattr(command, "commands", {})
+    below = [words for one in inner for words in answering(f"{name} {one}", inner[one])]
+    return [*([name] if "--json" in options else []), *below]
+
+
+def all_answering():
+    """Return every command that knows `--json`, as `runs list`."""
+    return {words for name in COMMANDS for words in answering(name, command_named(name))}
+
+
+def command_of(words, known):
+    """Return `runs list` of `runs list --json`."""
+    two = " ".join(words[:2])
+    return two if two in known else words[0]
 
 
 def test_sweeps_and_suites_answer(type_, policy, measured, copied):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from json_answers import one_object
-from told import Told
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.cli.console import console
 from sage_cli.problems import arithmetic
+from sage_cli.progress import Silent
 
 PROGRAM = """
 import json, sys
@@ -98,6 +98,17 @@ def alone():
         return set(told["modules"]), told["printed"]
 
     return type_
+
+
+class Told(Silent):
+    """A progress that remembers what it was told is being done."""
+
+    def __init__(self):
+        self.done = []
+
+    def doing(self, text):
+        self.done.append(text)
+        return super().doing(text)
 
 
 @pytest.fixture

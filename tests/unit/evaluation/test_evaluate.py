@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import wandb
-from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
@@ -19,6 +18,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.locks import writer
+from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Runs
 
 
@@ -35,7 +35,11 @@ def trained(tmp_path):
     }
     config = changed(load().config, settings)
     with run.recording(config.model_dump(mode="json"), kind="rl"):
-        train(run, (1, 2), config.tracking)
+        (mirror,) = mirrors_of(config.tracking, run)
+        for record in ({"step": 1, "loss": 0.1}, {"step": 2, "loss": 0.2}):
+            run.metrics.append(record)
+            mirror.log(record)
+        mirror.close()
     return run, config
 
 

@@ -1,7 +1,6 @@
 """The TensorBoard mirror: read back as TensorBoard reads it."""
 
 import pytest
-from mirrored_run import resume_at, train
 
 from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.evaluations import record_evaluation
@@ -24,7 +23,7 @@ def texts(run):
     return {event.step: event.tensor_proto.string_val[0].decode() for event in found}
 
 
-def test_one_folder_holds_every_step_after_a_resumption(run):
+def test_one_folder_holds_every_step_after_a_resumption(run, train, resume_at):
     train(run, (1, 2, 3), TRACKING)
     resume_at(run, 2)
     train(run, (3, 4), TRACKING)
@@ -33,7 +32,7 @@ def test_one_folder_holds_every_step_after_a_resumption(run):
     assert "clip_ratio" not in events(run).Tags()["scalars"]  # null in metrics.jsonl
 
 
-def test_evaluations_are_scalars_at_the_last_step_beside_rollouts_as_they_are(run):
+def test_evaluations_are_scalars_at_the_last_step_beside_rollouts_as_they_are(run, train):
     train(run, (1, 2), TRACKING)
     record_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
     # Markdown takes nothing of an indented block as a table
@@ -44,7 +43,7 @@ def test_evaluations_are_scalars_at_the_last_step_beside_rollouts_as_they_are(ru
     assert "eval/aime/grading" not in events(run).Tags()["scalars"]
 
 
-def test_whatever_tensorboard_does_training_goes_on(run, monkeypatch, caplog):
+def test_whatever_tensorboard_does_training_goes_on(run, train, monkeypatch, caplog):
     (run.folder / "tensorboard").write_text("a file where the folder should be")
     train(run, (1, 2), TRACKING)
     assert [record["step"] for record in run.metrics.read()] == [1, 2]

@@ -1,7 +1,6 @@
 """The mirror in trackio: read back from trackio's own database."""
 
 import pytest
-from mirrored_run import resume_at, train
 
 from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.evaluations import record_evaluation
@@ -41,7 +40,7 @@ def _runs(trackio):
         return []
 
 
-def test_a_run_has_every_step_once_after_a_resumption(run, only_run):
+def test_a_run_has_every_step_once_after_a_resumption(run, train, resume_at, only_run):
     train(run, (1, 2, 3), TRACKING)
     resume_at(run, 2)
     train(run, (3, 4), TRACKING)
@@ -57,7 +56,7 @@ def test_a_run_has_every_step_once_after_a_resumption(run, only_run):
 
 
 def test_evaluations_are_values_at_the_last_step_and_nothing_is_printed(
-    run, trackio, only_run, capsys
+    run, train, trackio, only_run, capsys
 ):
     train(run, (1, 2), TRACKING)
     record_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
@@ -69,7 +68,7 @@ def test_evaluations_are_values_at_the_last_step_and_nothing_is_printed(
     assert trackio.context_vars.current_run.get() is None  # or it would be printed about at exit
 
 
-def test_whatever_trackio_does_training_goes_on(run, trackio, caplog):
+def test_whatever_trackio_does_training_goes_on(run, train, trackio, caplog):
     # a name that trackio keeps for itself
     (run.folder / "config.json").write_text('{"tracking": {"project": "registry-a", "group": ""}}')
     train(run, (1, 2), TRACKING)

@@ -4,7 +4,6 @@ import os
 
 import pytest
 import wandb
-from mirrored_run import resume_at, rollout, train
 from offline_wandb import read_offline
 
 from sage_cli.settings.tracking import TrackingSection
@@ -14,7 +13,9 @@ from sage_cli.store.mirrors import mirrors_of
 OFFLINE = TrackingSection()
 
 
-def test_one_directory_holds_everything_after_a_resumption_and_an_evaluation(run):
+def test_one_directory_holds_everything_after_a_resumption_and_an_evaluation(
+    run, train, resume_at, rollout
+):
     train(run, (1, 2, 3), OFFLINE)
     offline = read_offline(run.folder)
     assert offline.of("loss") == [(1, 0.1), (2, 0.2), (3, 0.3)]
@@ -37,7 +38,7 @@ def test_one_directory_holds_everything_after_a_resumption_and_an_evaluation(run
     assert (shown.of("loss"), shown.tables) == (offline.of("loss"), offline.tables)
 
 
-def test_nothing_is_left_at_home(run, monkeypatch, tmp_path):
+def test_nothing_is_left_at_home(run, train, monkeypatch, tmp_path):
     monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     train(run, (1,), OFFLINE)
@@ -75,7 +76,7 @@ def logged_in(monkeypatch):
     monkeypatch.setattr(wandb, "login", lambda **words: not words["prompt"])
 
 
-def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, logged_in):
+def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, train, started, logged_in):
     asked, online = started
     (run.folder / "wandb").mkdir()
     record_evaluation(run, "aime", {"pass@1": 0.5})
@@ -88,7 +89,7 @@ def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, lo
     assert (run.folder / "wandb").is_dir()
 
 
-def test_online_steps_that_are_trained_again_are_named(run, started, logged_in, caplog):
+def test_online_steps_that_are_trained_again_are_named(run, train, started, logged_in, caplog):
     _, online = started
     train(run, (1, 2, 3), TrackingSection(wandb="online"))
     assert online.steps == [3]
@@ -97,7 +98,7 @@ def test_online_steps_that_are_trained_again_are_named(run, started, logged_in, 
 
 
 def test_online_without_a_key_is_offline_and_nobody_is_asked_for_one(
-    run, started, monkeypatch, caplog
+    run, train, started, monkeypatch, caplog
 ):
     asked, _ = started
     monkeypatch.setattr(wandb, "login", lambda **words: words["prompt"])
@@ -107,7 +108,7 @@ def test_online_without_a_key_is_offline_and_nobody_is_asked_for_one(
 
 
 @pytest.mark.parametrize("broken", ["init", "log", "finish"])
-def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
+def test_whatever_wandb_does_training_goes_on(run, train, monkeypatch, caplog, broken):
     class Broken:
         starting_step = 0
 
@@ -130,7 +131,7 @@ def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
     assert "metrics.jsonl is complete" in caplog.text
 
 
-def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, monkeypatch, tmp_path):
+def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, train, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr("sage_cli.store.mirrors.WandbMirror.close", lambda _: None)
         train(run, (1,), OFFLINE)  # W&B's run stays open
@@ -141,7 +142,7 @@ def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, monkeypatch, tmp
     assert read_offline(run.folder).of("loss") == [(1, 0.1)]
 
 
-def test_off_starts_nothing(run, monkeypatch):
+def test_off_starts_nothing(run, train, monkeypatch):
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
     train(run, (1,), TrackingSection(wandb="off"))
     assert not (run.folder / "wandb").exists()

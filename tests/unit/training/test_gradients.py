@@ -1,20 +1,171 @@
-"""A step's gradient by every weight against float64 passes over single rows without padding.
+"""The loss of guided RL, by weights and by logits, against its formulas in double precision.
 
-The loss is written from the formulas (`plain_loss`): own advantages, own q, own masks. The trainer
+The formulas take one completion at a time, with own advantages, own q, own masks: rows and tokens
+are looped over, and nothing of `sage` or TRL computes what is expected. By weights the trainer
 computes in float32, padded, with shared prompts or apart, with full tuning or adapters, before and
-after the policy has moved away from the one that sampled.
+after the policy has moved away from the one that sampled. By logits it computes in float64.
 """
 
 import copy
+import hashlib
 import math
+from dataclasses import dataclass
+from statistics import NormalDist
 
 import pytest
 import torch
-from plain_loss import Formula
 from toy_policy import PROMPTS, reference_completions
+from trl import GRPOTrainer
 
+from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, TokenGuide
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.training import passes
+
+MASK64 = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What is computed, with the numbers that it reads."""
+
+    loss: str
+    level: str
+    guide: str
+    estimator: str
+    held: str
+    """Which tokens the KL term acts on: `all`, the fifth of highest entropy (`uncertain`), or the
+    others (`certain`)."""
+    beta: float
+    step: int
+    steps: int
+    limit: int
+    """The longest completion."""
+    tau: float
+    rho: float
+    epsilon: tuple[float, float] = (0.1, 0.0)
+    """The ends of the share of tokens that the guide random perturbs."""
+    low: float = 0.2
+    high: float = 0.2
+
+    def terms(self, row, logps, entropies, reference, old, advantage):
+        """The terms (T,) of a completion; `row` is its place in the generation batch.
+
+        `logps` carry the gradient. `entropies` are plain numbers, and so is the advantage.
+        """
+        q = self.q(logps.tolist(), entropies, row)
+        log_q = torch.tensor([math.log(x) for x in q], dtype=torch.float64)
+        length, threshold = len(logps), quantile(entropies, 0.8)
+        acts = [
+            self.held == "all" or (self.held == "uncertain") == (h > threshold) for h in entropies
+        ]
+        log_ratio = logps - old
+        sequence = log_ratio.sum() / length
+        phi = (
+            gamma_weight(advantage, float(log_ratio.detach().sum()))
+            if self.loss == "vespo"
+            else 0.0
+        )
+        terms = []
+        for t in range(length):
+            ratio = (sequence if self.level == "sequence" else log_ratio[t]).exp()
+            mine = advantage
+            if self.estimator == "reward":
+                mine -= self.beta * sum(
+                    float((logps[s] - log_q[s] - reference[s]).detach())
+                    for s in range(t, length)
+                    if acts[s]
+                )
+            term = self.surrogate(ratio, torch.tensor(mine, dtype=torch.float64), logps[t], phi)
+            if self.estimator in ("k3", "k3-corrected") and acts[t]:
+                d = log_q[t] + reference[t] - logps[t]
+                k3 = d.exp() - d - 1
+                corrected = self.estimator == "k3-corrected"
+                term = term + self.beta * (k3 * ratio if corrected else k3)
+            terms.append(term)
+        return torch.stack(terms)
+
+    def q(self, logps, entropies, row):
+        """q of a completion's tokens, from plain numbers."""
+        if self.guide == "branch":
+            q = [1 + self.rho * max(0.0, h - self.tau) for h in entropies]
+        elif self.guide == "token":
+            low, high = (quantile([-x for x in logps], share) for share in (0.05, 0.95))
+            span = (high - low) or math.inf  # of equal surprisals none stands out
+            w = [(min(max(-x, low), high) - low) / span for x in logps]
+            alpha, sigma = self.annealed(0.3, 0.1), self.annealed(0.25, 0.1)
+            q = [1 + x * (alpha + sigma * self.normal(row, t, 0)) for t, x in enumerate(w)]
+        elif self.guide == "random":
+            share, sigma = self.annealed(*self.epsilon), self.annealed(0.15, 0.05)
+            q = [
+                1 + sigma * self.normal(row, t, 1) if self.uniform(row, t, 0) < share else 1.0
+                for t in range(len(logps))
+            ]
+        else:
+            q = [1.0] * len(logps)
+        return [min(max(x, 0.6), 1.4) for x in q]
+
+    def annealed(self, upper, lower):
+        """Cosine cycles: eight in all, each upper end nine tenths of the one before."""
+        length = self.steps // 8
+        phase, top = (self.step % length) / length, upper * 0.9 ** (self.step // length)
+        return lower + (top - lower) * (1 + math.cos(math.pi * phase)) / 2
+
+    def uniform(self, row, place, which):
+        """The documented noise: SplitMix64 seeded by the output of another, 53 bits."""
+        digest = hashlib.blake2b(repr((3407, self.step)).encode(), digest_size=8).digest()
+        seed = int.from_bytes(digest, "little", signed=True)
+        inner = splitmix(seed + (row + 1) * GOLDEN)
+        return (splitmix(inner + (2 * place + which + 1) * GOLDEN) >> 11) * 2.0**-53
+
+    def normal(self, row, place, which):
+        u = self.uniform(row, place, which)
+        return NormalDist().inv_cdf(min(max(u, 2.0**-53), 1 - 2.0**-53))
+
+    def surrogate(self, ratio, advantage, logp, phi):
+        """One token's policy term; ratios are the completion's at the level of sequences."""
+        if self.loss == "cispo":
+            return -torch.clamp(ratio, max=self.high).detach() * advantage * logp
+        if self.loss == "sapo":
+            temperature = 1.0 if advantage > 0 else float(torch.tensor(1.05))  # TRL's is float32
+            return -torch.sigmoid(temperature * (ratio - 1)) * 4 / temperature * advantage
+        if self.loss == "vespo":
+            return -phi * advantage * logp
+        clipped = torch.clamp(ratio, 1 - self.low, 1 + self.high)
+        return -torch.minimum(ratio * advantage, clipped * advantage)
+
+    def aggregated(self, terms):
+        """The batch's loss, of each completion's terms."""
+        if self.loss in ("grpo", "sapo"):
+            return sum(row.mean() for row in terms) / len(terms)
+        if self.loss == "luspo":
+            return sum(row.sum() for row in terms) / len(terms)
+        if self.loss == "dr_grpo":
+            return torch.cat(terms).sum() / (len(terms) * self.limit)
+        return torch.cat(terms).mean()
+
+
+def splitmix(x):
+    x &= MASK64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK64
+    return x ^ (x >> 31)
+
+
+def quantile(values, share):
+    ascending = sorted(values)
+    place = share * (len(ascending) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ascending) - 1)
+    return ascending[below] + (ascending[above] - ascending[below]) * (place - below)
+
+
+def gamma_weight(advantage, log_w):
+    """VESPO's weight of a completion; w is the product of its ratios."""
+    k, rate = (2.0, 3.0) if advantage >= 0 else (3.0, 2.0)
+    w = math.exp(min(max(log_w, math.log(1e-8)), 20.0))
+    return math.exp(rate + k * math.log(w) - rate * w)
+
 
 TEMPERATURE, BETA, GROUP, PROBLEMS, LIMIT, STEP, STEPS = 0.7, 0.3, 4, 4, 14, 3, 40
 TAU, RHO, EPSILON = 0.8, 0.4, (0.6, 0.3)
@@ -285,3 +436,192 @@ def test_the_gradient_is_that_of_rows_alone(bench, configure, monkeypatch, case)
             whole += float(weights.grad.norm() ** 2)
     assert whole > 1e-6
     assert math.sqrt(off / whole) < TOLERANCE
+
+
+ROWS, TOKENS, ENTRIES, LATE, MANY = 5, 8, 7, 37, 200
+LENGTHS = (8, 5, 3, 7, 6)
+LOW, HIGH, HIGH_CISPO = 0.2, 0.28, 5.0
+IDS = (4, 0, 3, 1, 2)
+"""The rows' places in the generation batch."""
+GUIDES = {
+    "none": NoGuide(),
+    "branch": BranchGuide(tau=1.2, rho=0.8),
+    "token": TokenGuide(),
+    "random": RandomGuide(epsilon=(0.6, 0.3)),
+}
+CASES_BY_LOGITS = [
+    # loss, level, guide, estimator, tokens held, off-policy
+    ("grpo", "token", "branch", "k3", "all", False),
+    ("dapo", "token", "branch", "k3", "all", True),
+    ("bnpo", "token", "branch", "k3", "all", False),
+    ("grpo", "token", "token", "k3", "all", True),
+    ("dr_grpo", "token", "random", "k3", "all", False),
+    ("grpo", "token", "none", "k3", "all", True),
+    ("grpo", "token", "branch", "reward", "all", False),
+    ("dapo", "token", "token", "reward", "all", False),
+    ("grpo", "token", "branch", "k3-corrected", "all", True),
+    ("bnpo", "token", "random", "reward", "all", True),
+    ("dapo", "token", "token", "k3-corrected", "all", True),
+    ("dr_grpo", "token", "none", "reward", "all", False),
+    ("dapo", "token", "random", "k3", "all", True),
+    ("dapo", "token", "none", "none", "all", True),
+    ("cispo", "token", "branch", "k3", "all", True),
+    ("cispo", "token", "token", "reward", "all", True),
+    ("sapo", "token", "branch", "k3", "all", True),
+    ("sapo", "token", "random", "k3-corrected", "all", True),
+    ("luspo", "sequence", "branch", "k3", "all", True),
+    ("luspo", "token", "token", "k3", "all", True),
+    ("vespo", "token", "branch", "k3", "all", True),
+    ("grpo", "sequence", "token", "k3", "all", True),
+    ("grpo", "sequence", "branch", "k3-corrected", "all", True),
+    ("grpo", "token", "branch", "k3", "uncertain", True),
+    ("dapo", "token", "token", "reward", "uncertain", False),
+    ("dapo", "token", "random", "k3-corrected", "certain", True),
+]
+
+
+def expected_loss(case, logits_BTV, batch):
+    loss, level, guide, estimator, held, off_policy = case
+    formula = Formula(
+        *(loss, level, guide, estimator, held),
+        beta=BETA,
+        step=LATE,
+        steps=MANY,
+        limit=LIMIT,
+        tau=1.2,
+        rho=0.8,
+        epsilon=(0.6, 0.3),
+        low=LOW,
+        high=HIGH_CISPO if loss == "cispo" else HIGH,
+    )
+    terms = []
+    for b, length in enumerate(LENGTHS):
+        logps_TV = logits_BTV[b, :length].log_softmax(-1)
+        logps = logps_TV[range(length), batch["completion_ids"][b, :length]]
+        entropies = (-(logps_TV.exp() * logps_TV).sum(-1)).tolist()
+        reference = batch["ref_per_token_logps"][b, :length] if estimator != "none" else None
+        old = batch["old_per_token_logps"][b, :length] if off_policy else logps.detach()
+        advantage = float(batch["advantages"][b])
+        terms.append(formula.terms(IDS[b], logps, entropies, reference, old, advantage))
+    return formula.aggregated(terms)
+
+
+def batch_of(case, logits_BTV):
+    generator = torch.Generator().manual_seed(8)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    ids_BT = torch.randint(0, ENTRIES, (ROWS, TOKENS), generator=generator)
+    mask_BT = (torch.arange(TOKENS) < torch.tensor(LENGTHS)[:, None]).long()
+    near_BTV = (logits_BTV.detach() + 0.6 * draw(ROWS, TOKENS, ENTRIES)).log_softmax(-1)
+    logps_BT = logits_BTV.detach().log_softmax(-1).gather(2, ids_BT[..., None])[..., 0]
+    batch = {
+        "prompt_ids": torch.zeros(ROWS, 2, dtype=torch.long),
+        "prompt_mask": torch.ones(ROWS, 2, dtype=torch.long),
+        "completion_ids": ids_BT,
+        "completion_mask": mask_BT,
+        "advantages": draw(ROWS),
+        "row_ids_B": torch.tensor(IDS),
+        "num_items_in_batch": mask_BT.sum(),
+        "prompt_row_B": torch.arange(ROWS) % 3,
+    }
+    if case[3] != "none":
+        batch["ref_per_token_logps"] = near_BTV.gather(2, ids_BT[..., None])[..., 0]
+    if case[-1]:
+        batch["old_per_token_logps"] = logps_BT + 0.3 * draw(ROWS, TOKENS)
+    return batch
+
+
+def of_logits(logits_BTV, ids_BT):
+    """What a pass says, in double precision."""
+    logps_BTV = logits_BTV.log_softmax(-1)
+    entropy_BT = -(logps_BTV.exp() * logps_BTV).sum(-1)
+    return logps_BTV.gather(2, ids_BT[..., None])[..., 0], entropy_BT, None
+
+
+@pytest.fixture
+def prepared(bench, configure):
+    def prepare(case, **anchor):
+        loss, level, guide, estimator, held, _ = case
+        kl = {"kl": "none"} if estimator == "none" else {"estimator": estimator, "beta": BETA}
+        tokens = {} if held == "all" else {"tokens": held, "uncertain_share": 0.2}
+        config = configure(
+            rl={"loss": "grpo", "micro_batch": 8, "steps": MANY},
+            rollout={"max_tokens": LIMIT},
+            anchor=kl | tokens | anchor,
+        )
+        given = {"reference_completions": reference_completions()} if "kl" in anchor else {}
+        trainer = bench.trainer(config, **given)
+        trainer.guide = GUIDES[guide].for_training(MANY)
+        # `sage` refuses some of these, which TRL computes all the same
+        trainer.loss_type, trainer.importance_sampling_level = loss, level
+        trainer.epsilon_low = LOW
+        trainer.epsilon_high = HIGH_CISPO if loss == "cispo" else HIGH
+        trainer.args.steps_per_generation = 1
+        trainer.current_gradient_accumulation_steps = 1
+        trainer.state.global_step = LATE
+        trainer.model.train()
+        return trainer
+
+    return prepare
+
+
+@pytest.fixture(name="logits_BTV")
+def logits():
+    generator = torch.Generator().manual_seed(2)
+    drawn_BTV = torch.randn(ROWS, TOKENS, ENTRIES, generator=generator, dtype=torch.float64)
+    return (1.2 * drawn_BTV).requires_grad_()
+
+
+def same(found, expected, logits_BTV):
+    torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-9)
+    mine, (theirs,) = (
+        torch.autograd.grad(found, logits_BTV),
+        torch.autograd.grad(expected, logits_BTV),
+    )
+    torch.testing.assert_close(mine[0], theirs, atol=1e-10, rtol=1e-9)
+    assert theirs.abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("case", CASES_BY_LOGITS, ids=lambda case: "-".join(map(str, case)))
+def test_loss_and_gradient_by_logits(prepared, monkeypatch, logits_BTV, case):
+    trainer, batch = prepared(case), batch_of(case, logits_BTV)
+    said = of_logits(logits_BTV, batch["completion_ids"])
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", lambda *_, **__: said)
+    untouched = {name: value.clone() for name, value in batch.items()}
+    found = trainer._compute_loss(trainer.model, batch)
+    same(found, expected_loss(case, logits_BTV, batch), logits_BTV)
+    assert all(torch.equal(batch[name], value) for name, value in untouched.items())
+
+
+def test_forward_kl_adds_the_cross_entropy_of_the_references_texts(
+    prepared, monkeypatch, logits_BTV
+):
+    case = ("grpo", "token", "none", "none", "all", True)
+    trainer, batch = prepared(case, kl="forward", beta=BETA), batch_of(case, logits_BTV)
+    passes = []
+
+    def answer(_self, _model, _ids, mask, tokens, *_, **__):
+        if not passes:
+            passes.append(of_logits(logits_BTV, batch["completion_ids"]))
+        else:  # the completions of the reference: log-probabilities made of the same leaf
+            share_BT = logits_BTV.sum(-1).repeat(1, 4)[:, :tokens]
+            passes.append((-share_BT.exp(), None, None))
+            masks.append(mask[:, -tokens:])
+        return passes[-1]
+
+    masks = []
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+    found = trainer._compute_loss(trainer.model, batch)
+    (mask_BT,) = masks
+    tokens = mask_BT.shape[1]
+    shares = (logits_BTV.sum(-1).repeat(1, 4)[:, :tokens]).exp()
+    forward = 0.0
+    for b in range(ROWS):
+        length = int(mask_BT[b].sum())
+        assert length > 0
+        forward = forward + shares[b, :length].sum() / length
+    plain = expected_loss(case, logits_BTV, batch)
+    same(found, plain + BETA * forward / ROWS, logits_BTV)
+    assert len(PROMPTS) > ROWS // 2

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 import torch
 from scored_batch import assert_same_gradients, log_chances, row_of, rows_of
-from toy_policy import PROMPTS, StepsSeen, weights
+from toy_policy import PROMPTS, weights
+from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
@@ -31,6 +32,28 @@ STEP = {
     "warmup_ratio": 0.0,
     "max_grad_norm": 1e9,
 }
+
+
+class StepsSeen(TrainerCallback):
+    """Before each optimiser step the policy, in double precision, and its gradients by name.
+
+    The policy is a copy without the trainer's own forward; `also` gives what else is kept. And the
+    record of each step.
+    """
+
+    def __init__(self, trainer, base, also=tuple):
+        self.trainer, self.base, self.also = trainer, base, also
+        self.steps = []
+        self.records = []
+        trainer.add_callback(self)
+        trainer.recorder.on_step = lambda record: self.records.append(dict(record))
+
+    def on_pre_optimizer_step(self, *_, **__):
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        gradients = {name: p.grad.double() for name, p in model.named_parameters()}
+        alike = load_model(self.base)
+        alike.load_state_dict(model.state_dict())
+        self.steps.append((alike.double(), gradients, *self.also()))
 
 
 def agree(model, gradients, record, loss, least=0.0):

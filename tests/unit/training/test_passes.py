@@ -12,16 +12,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from scored_batch import (
-    TEMPERATURE,
-    assert_same_gradients,
-    generated,
-    gradients_of,
-    log_probabilities,
-    moved,
-    of_tokens,
-    prepared,
-)
+from scored_batch import assert_same_gradients, generated, gradients_of
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_policy import PROMPTS, adapted
 from transformers import AutoModelForCausalLM
@@ -49,10 +40,51 @@ SHAPE = {
     "head_dim": 4,
     "pad_token_id": 0,
 }
+TEMPERATURE = 0.7
 LLAMA = LlamaConfig(**SHAPE)
 PROMPT, COMPLETION = 7, 5
 NAMES = [3, 3, 8, 3, 8, 8]
 """Six rows of two prompts, not in order."""
+
+
+def moved(bench):
+    """Return the toy policy some way from its reference."""
+    model = load_model(bench.base, trainable=True)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(1 + 0.05 * torch.randn(weights.shape, generator=generator))
+    return model
+
+
+def log_probabilities(model, batch):
+    """Return float64 log-probabilities (B, T, V) where the completions' tokens are predicted."""
+    ids, mask = (
+        torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+        for name in ("ids", "mask")
+    )
+    tokens = batch["completion_ids"].shape[1]
+    logits_BTV = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+    return (logits_BTV[:, -tokens - 1 : -1] / TEMPERATURE).log_softmax(dim=-1)
+
+
+def of_tokens(logps_BTV, batch):
+    return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
+
+
+def prepared(bench, configure, *, guide, anchor, model):
+    """Return a trainer of the policy past its first step."""
+    config = configure(
+        guide=guide,
+        rl={"loss": "grpo"},
+        rollout={"temperature": TEMPERATURE, "min_p": 0.0},
+        anchor=anchor,
+    )
+    trainer = bench.trainer(config, model=model)
+    trainer.state.global_step = 1
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.model.train()
+    return trainer
 
 
 def causal_model(config, *, lora=None):

@@ -1,8 +1,9 @@
 """What a suite's plan and page say of what is run."""
 
+from unittest.mock import Mock, call
+
 import pytest
 from sweep_cells import PASS_1, at, done, sweep_document
-from told import Told
 
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
@@ -113,14 +114,14 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
 
 
 def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides):
-    told = Told()
-    page = report_suite("table6", overrides, told, write_page)
-    assert told.done == [
-        "planning table6",
-        "counting what is stored of table6",
-        "computing curves and differences",
-        "drawing and writing the report",
-        "writing the page",
+    progress = Mock(wraps=Silent())
+    page = report_suite("table6", overrides, progress, write_page)
+    assert progress.doing.call_args_list == [
+        call("planning table6"),
+        call("counting what is stored of table6"),
+        call("computing curves and differences"),
+        call("drawing and writing the report"),
+        call("writing the page"),
     ]
     assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
     assert PRINTED in page.page.read_text(encoding="utf-8")
