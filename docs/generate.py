@@ -16,16 +16,17 @@ from typing import Any
 
 from sage_cli.cli.app import command_named
 from sage_cli.cli.listing import COMMANDS
-from sage_cli.config.explain import Meaning, meanings_of
+from sage_cli.config.explain import Meaning, meanings_of, typed_line
 from sage_cli.config.schema import settings
 from sage_cli.evaluation.logs.registry import programs
 from sage_cli.methods.loop import Method
 from sage_cli.settings import own_code
-from sage_cli.settings.elsewhere import COUNTERPARTS, PROGRAMS
+from sage_cli.settings.elsewhere import ABSENT, COUNTERPARTS, PROGRAMS
 from sage_cli.settings.section import built_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = "docs/reference"
+HERE = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py. -->\n\n"
 
 
@@ -127,25 +128,27 @@ def _logs() -> Iterator[str]:
 
 
 def _counterparts() -> Iterator[str]:
-    yield (
-        "# Coming from TRL, verl, prime-rl or open-instruct\n\nThis table translates settings of "
-        "other programs. You need not look them up, because `sage rl` answers a name of another "
-        "program with the line to type instead: for example `--learning_rate`, "
-        "`--rl.learning-rate`, `actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of "
-        "TRL or verl after `--config`. It does not silently use such a value, because some "
-        "settings differ in meaning; the last column says how. Rows of their data sets are "
-        "[read as they are](../tutorials/own-model.md#files-of-others).\n"
-    )
-    yield f"| sage | {' | '.join(PROGRAMS)} | note |\n|---|{'---|' * len(PROGRAMS)}---|"
+    yield (HERE / "coming_from.md").read_text().rstrip() + "\n"
+    yield f"| what to type | {' | '.join(PROGRAMS)} | note |\n|---|{'---|' * len(PROGRAMS)}---|"
     for row in COUNTERPARTS:
-        cells = [f"`{name}`" if name else "" for name in (row.setting, *row.names)]
-        yield f"| {' | '.join(map(_cell, [*cells, row.note]))} |"
+        typed = typed_line(row.setting, row.example)
+        cells = [f"`{name}`" if name else "–" for name in (typed, *row.names)]
+        note = row.note or _first_sentence(row.setting)
+        yield f"| {' | '.join(map(_cell, [*cells, note[0].upper() + note[1:]]))} |"
+    yield "\n## Names without a setting here\n\n| name | what to do |\n|---|---|"
+    for name, instead in ABSENT.items():
+        yield f"| `{name}` | {_cell(instead)} |"
     yield (
-        "\nThe names were read from TRL 1.16 and from the public configurations of the others in "
-        "2026. Methods such as `--algo dapo` set several of these at once: `sage rl --algo dapo "
-        "--dry-run` shows them. Agents with tools, images and asynchronous rollouts are not part "
-        "of `sage`."
+        "\n`sage rl` has no agents with tools, no images, no asynchronous rollouts, no SGLang and "
+        "no Megatron. vLLM, Transformers or its own loop sample the completions. "
+        "[Limits](../limits.md) says what has not been run."
     )
+
+
+def _first_sentence(key: str) -> str:
+    """Return the first sentence of a setting's meaning."""
+    (meaning, *_) = meanings_of(settings()[key])
+    return meaning.meaning.partition(". ")[0].rstrip(".")
 
 
 def _setting(one: Meaning) -> str:

@@ -157,9 +157,14 @@ _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 ELSEWHERE = elsewhere()
 """Names of other programs for what a setting here does."""
 _FLAG_OF = {
+    "anchor.beta": "--beta",
+    "anchor.kl": "--kl",
     "data.rl.name": "--data",
     "model.path": "--init",
+    "rl.algo": "--algo",
     "rl.learning_rate": "--lr",
+    "rl.processes": "--processes",
+    "rl.seed": "--seed",
     "rl.steps": "--steps",
     "run.root": "--runs",
 }
@@ -250,6 +255,12 @@ def named_elsewhere(option: str) -> str | None:
         return f"--set {name}=..."
     setting = ELSEWHERE.get(name)
     return setting and _FLAG_OF.get(setting, f"--set {setting}=...")
+
+
+def typed_line(setting: str, value: str) -> str:
+    """Return what to type for a setting: its flag where it has one, otherwise `--set`."""
+    flag = _FLAG_OF.get(setting)
+    return f"{flag} {value}" if flag else f"--set {setting}={value}"
 
 
 def typed_as_setting(word: str) -> str | None:

@@ -17,33 +17,51 @@ _VERL = "actor_rollout_ref."
 class Counterpart:
     """A setting here with its names in `PROGRAMS`, empty where a program has none.
 
-    `note` says what differs.
+    `note` says what differs, and `example` is a value of the setting.
     """
 
     setting: str
     names: tuple[str, str, str, str]
     note: str = ""
+    example: str = ""
 
 
 COUNTERPARTS = (
     Counterpart(
+        "rl.algo",
+        ("", "algorithm.adv_estimator", "", ""),
+        "`grpo` is verl's `grpo`; its `gae` (PPO with a critic), `rloo` and `remax` are not here",
+        example="grpo",
+    ),
+    Counterpart(
         "model.path",
         ("model_name_or_path", f"{_VERL}model.path", "model.name", "model_name_or_path"),
         "`--init MODEL` starts from it without SFT",
+        example="ORG/MODEL",
     ),
     Counterpart(
         "data.rl.name",
         ("dataset_name", "data.train_files", "", "dataset_mixer_list"),
         "a single file or data set, whose columns are recognised",
+        example="train.jsonl",
+    ),
+    Counterpart(
+        "evaluation.benchmark",
+        ("", "data.val_files", "", ""),
+        "the problems of pass@k, measured after training by `sage passk RUN` or with `--measure`; "
+        "those during training are `evaluation.validation`",
+        example="test.jsonl",
     ),
     Counterpart(
         "run.root",
         ("output_dir", "trainer.default_local_dir", "output_dir", "output_dir"),
         "a folder of runs; each run's own folder is named by its settings",
+        example="runs",
     ),
     Counterpart(
         "rl.learning_rate",
         ("learning_rate", f"{_VERL}actor.optim.lr", "trainer.optim.lr", "learning_rate"),
+        example="1e-6",
     ),
     Counterpart(
         "rl.weight_decay",
@@ -53,23 +71,29 @@ COUNTERPARTS = (
             "trainer.optim.weight_decay",
             "weight_decay",
         ),
+        example="0.01",
     ),
     Counterpart(
-        "rl.scheduler", ("lr_scheduler_type", "", "trainer.scheduler.type", "lr_scheduler_type")
+        "rl.scheduler",
+        ("lr_scheduler_type", "", "trainer.scheduler.type", "lr_scheduler_type"),
+        example="constant",
     ),
     Counterpart(
         "rl.warmup_ratio",
         ("warmup_ratio", f"{_VERL}actor.optim.lr_warmup_steps_ratio", "", "warmup_ratio"),
+        example="0.1",
     ),
     Counterpart(
         "rl.max_grad_norm",
         ("max_grad_norm", f"{_VERL}actor.grad_clip", "trainer.optim.max_norm", "max_grad_norm"),
+        example="1.0",
     ),
-    Counterpart("rl.optimizer", ("optim", "", "trainer.optim.type", "")),
+    Counterpart("rl.optimizer", ("optim", "", "trainer.optim.type", ""), example="adamw"),
     Counterpart(
         "rl.steps",
         ("max_steps", "trainer.total_training_steps", "max_steps", "num_training_steps"),
-        "optimiser steps",
+        "optimiser steps; verl counts batches of rollouts, which may have several",
+        example="200",
     ),
     Counterpart(
         "rl.prompts_per_step",
@@ -79,7 +103,8 @@ COUNTERPARTS = (
             "",
             "num_unique_prompts_rollout",
         ),
-        "prompts per optimiser step, where TRL counts micro-batches of completions",
+        "prompts per optimiser step, as in verl; TRL counts micro-batches of completions instead",
+        example="32",
     ),
     Counterpart(
         "rl.rollouts_per_prompt",
@@ -89,6 +114,7 @@ COUNTERPARTS = (
             "orchestrator.rollouts_per_example",
             "num_samples_per_prompt_rollout",
         ),
+        example="8",
     ),
     Counterpart(
         "rl.micro_batch",
@@ -98,14 +124,20 @@ COUNTERPARTS = (
             "",
             "per_device_train_batch_size",
         ),
-        "completions per forward pass; it changes results only by rounding",
+        "completions per forward pass of a process; with GRPO it changes results only by rounding",
+        example="8",
     ),
     Counterpart(
         "rl.steps_per_generation",
         ("steps_per_generation", "data.train_batch_size", "", "num_mini_batches"),
-        "optimiser steps per batch of rollouts, where verl gives the number of prompts",
+        "optimiser steps per batch of rollouts; verl gives the prompts of such a batch instead",
+        example="4",
     ),
-    Counterpart("rl.iterations", ("num_iterations", f"{_VERL}actor.ppo_epochs", "", "num_epochs")),
+    Counterpart(
+        "rl.iterations",
+        ("num_iterations", f"{_VERL}actor.ppo_epochs", "", "num_epochs"),
+        example="2",
+    ),
     Counterpart(
         "rollout.max_tokens",
         (
@@ -114,6 +146,7 @@ COUNTERPARTS = (
             "orchestrator.sampling.max_tokens",
             "response_length",
         ),
+        example="1024",
     ),
     Counterpart(
         "rollout.temperature",
@@ -123,13 +156,17 @@ COUNTERPARTS = (
             "orchestrator.sampling.temperature",
             "temperature",
         ),
+        example="1.0",
     ),
-    Counterpart("rollout.top_p", ("top_p", f"{_VERL}rollout.top_p", "", "vllm_top_p")),
-    Counterpart("rollout.top_k", ("top_k", f"{_VERL}rollout.top_k", "", "")),
+    Counterpart(
+        "rollout.top_p", ("top_p", f"{_VERL}rollout.top_p", "", "vllm_top_p"), example="0.95"
+    ),
+    Counterpart("rollout.top_k", ("top_k", f"{_VERL}rollout.top_k", "", ""), example="50"),
     Counterpart(
         "rollout.backend",
         ("use_vllm", f"{_VERL}rollout.name", "", ""),
         "`auto` chooses vLLM if it is installed and there is a GPU",
+        example="vllm",
     ),
     Counterpart(
         "rollout.vllm.memory_share",
@@ -139,6 +176,7 @@ COUNTERPARTS = (
             "",
             "vllm_gpu_memory_utilization",
         ),
+        example="0.5",
     ),
     Counterpart(
         "rollout.vllm.tensor_parallel",
@@ -148,76 +186,127 @@ COUNTERPARTS = (
             "",
             "vllm_tensor_parallel_size",
         ),
+        example="2",
     ),
-    Counterpart("rl.epsilon_low", ("epsilon", f"{_VERL}actor.clip_ratio_low", "", "clip_lower")),
     Counterpart(
-        "rl.epsilon_high", ("epsilon_high", f"{_VERL}actor.clip_ratio_high", "", "clip_higher")
+        "rl.epsilon_low",
+        ("epsilon", f"{_VERL}actor.clip_ratio_low", "", "clip_lower"),
+        example="0.2",
+    ),
+    Counterpart(
+        "rl.epsilon_high",
+        ("epsilon_high", f"{_VERL}actor.clip_ratio_high", "", "clip_higher"),
+        example="0.28",
     ),
     Counterpart(
         "rl.delta",
         ("delta", f"{_VERL}actor.clip_ratio_c", "", ""),
-        "an upper limit of the ratio for negative advantages",
+        "an upper limit of the ratio for negative advantages; it needs several updates per batch "
+        "of rollouts",
+        example="10",
     ),
     Counterpart(
         "rl.loss",
         ("loss_type", f"{_VERL}actor.loss_agg_mode", "", "loss_denominator"),
         "`dapo` is verl's `token-mean`, `grpo` its `seq-mean-token-mean`",
+        example="dapo",
     ),
-    Counterpart("rl.importance_sampling_level", ("importance_sampling_level", "", "", "")),
+    Counterpart(
+        "rl.importance_sampling_level",
+        ("importance_sampling_level", "", "", ""),
+        example="sequence",
+    ),
     Counterpart(
         "rl.advantage",
         ("scale_rewards", "algorithm.norm_adv_by_std_in_grpo", "", "advantage_normalization_type"),
         "`group` divides by the group's deviation, `none` does not",
+        example="none",
     ),
     Counterpart(
         "rl.dynamic_sampling",
         ("", "algorithm.filter_groups.enable", "", "filter_zero_std_samples"),
         "groups without variance are replaced by other prompts",
+        example="true",
     ),
     Counterpart(
-        "rl.max_extra_generations", ("", "algorithm.filter_groups.max_num_gen_batches", "", "")
+        "rl.max_extra_generations",
+        ("", "algorithm.filter_groups.max_num_gen_batches", "", ""),
+        "further generations per step; it needs dynamic sampling",
+        example="10",
     ),
     Counterpart(
         "rl.overlong_buffer",
         ("", "reward_model.overlong_buffer.len", "", ""),
         "a share of rollout.max_tokens, where verl counts tokens",
+        example="0.2",
     ),
     Counterpart(
         "rl.mask_truncated_completions",
         ("mask_truncated_completions", "", "", "mask_truncated_completions"),
+        example="true",
     ),
-    Counterpart("rl.top_entropy_quantile", ("top_entropy_quantile", "", "", "")),
-    Counterpart("rl.entropy_coefficient", ("entropy_coef", f"{_VERL}actor.entropy_coeff", "", "")),
+    Counterpart("rl.top_entropy_quantile", ("top_entropy_quantile", "", "", ""), example="0.2"),
+    Counterpart(
+        "rl.entropy_coefficient",
+        ("entropy_coef", f"{_VERL}actor.entropy_coeff", "", ""),
+        example="0.01",
+    ),
     Counterpart(
         "rl.rewards",
         ("reward_funcs", "custom_reward_function.path", "", ""),
         "a function of your own is given as `FILE.py:FUNCTION`, and has TRL's signature",
+        example="[grade]",
     ),
-    Counterpart("anchor.beta", ("beta", f"{_VERL}actor.kl_loss_coef", "", "beta")),
+    Counterpart("anchor.beta", ("beta", f"{_VERL}actor.kl_loss_coef", "", "beta"), example="0.04"),
     Counterpart(
         "anchor.kl",
         ("", f"{_VERL}actor.use_kl_loss", "", "load_ref_policy"),
         "`none` turns the KL term off",
+        example="none",
     ),
     Counterpart(
         "anchor.estimator",
         ("", f"{_VERL}actor.kl_loss_type", "", "kl_estimator"),
         "`k3` is verl's `low_var_kl`",
+        example="k3",
+    ),
+    Counterpart(
+        "anchor.estimator",
+        ("", "algorithm.use_kl_in_reward", "", ""),
+        "`reward` where verl has `True`",
+        example="reward",
     ),
     Counterpart(
         "anchor.ema",
         ("ref_model_mixup_alpha", "", "", "alpha"),
         "the share of the average that is kept, where the others give the policy's share",
+        example="0.9",
     ),
-    Counterpart("anchor.reset_every", ("ref_model_sync_steps", "", "", "ref_policy_update_freq")),
-    Counterpart("rl.seed", ("seed", "", "", "seed")),
-    Counterpart("rl.save_every", ("save_steps", "trainer.save_freq", "ckpt.interval", "save_freq")),
     Counterpart(
-        "evaluation.every", ("eval_steps", "trainer.test_freq", "eval.interval", "local_eval_every")
+        "anchor.reset_every",
+        ("ref_model_sync_steps", "", "", "ref_policy_update_freq"),
+        example="100",
     ),
-    Counterpart("tracking.wandb", ("report_to", "trainer.logger", "wandb", "with_tracking")),
+    Counterpart("rl.seed", ("seed", "", "", "seed"), example="1"),
     Counterpart(
-        "tracking.project", ("", "trainer.project_name", "wandb.project", "wandb_project_name")
+        "rl.save_every",
+        ("save_steps", "trainer.save_freq", "ckpt.interval", "save_freq"),
+        example="50",
+    ),
+    Counterpart(
+        "evaluation.every",
+        ("eval_steps", "trainer.test_freq", "eval.interval", "local_eval_every"),
+        example="20",
+    ),
+    Counterpart(
+        "tracking.wandb",
+        ("report_to", "trainer.logger", "wandb", "with_tracking"),
+        example="online",
+    ),
+    Counterpart(
+        "tracking.project",
+        ("", "trainer.project_name", "wandb.project", "wandb_project_name"),
+        example="my-project",
     ),
     Counterpart(
         "rl.gradient_checkpointing",
@@ -227,22 +316,47 @@ COUNTERPARTS = (
             "",
             "gradient_checkpointing",
         ),
+        example="true",
     ),
-    Counterpart("rl.processes", ("", "trainer.n_gpus_per_node", "", "num_learners_per_node")),
-    Counterpart("model.lora.rank", ("lora_r", f"{_VERL}model.lora_rank", "", "")),
-    Counterpart("model.lora.alpha", ("lora_alpha", f"{_VERL}model.lora_alpha", "", "")),
     Counterpart(
-        "model.lora.targets", ("lora_target_modules", f"{_VERL}model.target_modules", "", "")
+        "rl.processes", ("", "trainer.n_gpus_per_node", "", "num_learners_per_node"), example="8"
     ),
-    Counterpart("model.compute_dtype", ("bf16", "", "", "")),
-    Counterpart("model.dtype", ("torch_dtype", "", "", "")),
-    Counterpart("model.dtype", ("dtype", "", "", "")),
+    Counterpart("model.lora.rank", ("lora_r", f"{_VERL}model.lora_rank", "", ""), example="16"),
     Counterpart(
-        "model.attention", ("attn_implementation", "", "trainer.model.attn", "attn_implementation")
+        "model.lora.alpha", ("lora_alpha", f"{_VERL}model.lora_alpha", "", ""), example="32"
     ),
-    Counterpart("prompt.system", ("system_prompt", "", "", "system_prompt_override_file")),
+    Counterpart(
+        "model.lora.targets",
+        ("lora_target_modules", f"{_VERL}model.target_modules", "", ""),
+        example="[q_proj,v_proj]",
+    ),
+    Counterpart("model.compute_dtype", ("bf16", "", "", ""), example="bfloat16"),
+    Counterpart("model.dtype", ("torch_dtype", "", "", ""), example="bfloat16"),
+    Counterpart("model.dtype", ("dtype", "", "", ""), example="bfloat16"),
+    Counterpart(
+        "model.attention",
+        ("attn_implementation", "", "trainer.model.attn", "attn_implementation"),
+        example="sdpa",
+    ),
+    Counterpart(
+        "prompt.system",
+        ("system_prompt", "", "", "system_prompt_override_file"),
+        example="'Think step by step.'",
+    ),
 )
 """Settings with their names elsewhere, in the order in which one reads a configuration."""
+ABSENT = {
+    "trainer.total_epochs": "rl.steps counts optimiser steps: epochs x problems / "
+    "rl.prompts_per_step",
+    "num_train_epochs": "rl.steps counts optimiser steps: epochs x problems / rl.prompts_per_step",
+    "trainer.nnodes": "start `sage rl` on each machine by torchrun, which counts them",
+    "data.max_prompt_length": "prompts are never cut: one that does not fit the model's context "
+    "together with rollout.max_tokens is an error before training",
+    "critic.model.path": "there is no critic, so no PPO with GAE",
+    "reward_model.model.path": "there is no reward model: give a function as "
+    "rl.rewards=[FILE.py:FUNCTION], which may ask a server",
+}
+"""Names elsewhere that have no setting here, and what to do instead."""
 _OTHERS = {
     "gpu_memory_utilization": "rollout.vllm.memory_share",
     "max_new_tokens": "sampling.max_tokens",
@@ -286,5 +400,14 @@ def translated(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]] | 
 
 def notes_on(settings: Sequence[str]) -> list[str]:
     """Return what differs between these settings and their counterparts, a sentence each."""
-    noted = {row.setting: row.note for row in COUNTERPARTS if row.note}
-    return [f"{setting}: {noted[setting]}" for setting in settings if setting in noted]
+    return [
+        f"{setting}: {row.note}"
+        for setting in settings
+        for row in COUNTERPARTS
+        if row.setting == setting and row.note
+    ]
+
+
+def absences(names: Sequence[str]) -> list[str]:
+    """Return what to do instead of each of these names of others that `ABSENT` explains."""
+    return [f"{name}: {ABSENT[name]}" for name in names if name in ABSENT]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import ConfigurationError, in_short
-from sage_cli.settings.elsewhere import notes_on, translated
+from sage_cli.settings.elsewhere import absences, notes_on, translated
 from sage_cli.settings.shipped import is_path, shipped, shipped_or_path
 from sage_cli.settings.yaml_files import read_yaml
 
@@ -95,6 +95,7 @@ def _check_no_foreign_keys(path: Path, values: Mapping[str, Any]) -> None:
     settings, unknown = answered
     lines = "\n".join(f"--set {key}={_written(value)}" for key, value in settings.items())
     nowhere = f"\nno setting here: {', '.join(unknown)}" if unknown else ""
+    nowhere += "".join(f"\n{absent}" for absent in absences(unknown))
     notes = "".join(f"\n{note}" for note in notes_on(list(settings)))
     raise ConfigurationError(
         f"{path} is a configuration of another program, of which {len(settings)} keys have a "

@@ -5,10 +5,11 @@ from dataclasses import fields
 
 import pytest
 
-from sage_cli.config.explain import typed_as_setting
+from sage_cli.config.explain import typed_as_setting, typed_line
+from sage_cli.config.load import load
 from sage_cli.config.schema import settings
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.elsewhere import COUNTERPARTS, PROGRAMS, elsewhere
+from sage_cli.settings.elsewhere import ABSENT, COUNTERPARTS, PROGRAMS, elsewhere
 from sage_cli.settings.presets import read_layer
 
 
@@ -17,6 +18,26 @@ def test_every_row_is_of_a_setting_here(row):
     assert row.setting in settings()
     assert len(row.names) == len(PROGRAMS)
     assert any(row.names)
+
+
+@pytest.mark.parametrize("row", COUNTERPARTS, ids=lambda row: row.setting)
+def test_the_example_of_a_row_is_a_value_of_its_setting(row):
+    # with one update per generation nothing is clipped, and without dynamic sampling no further
+    # generations are spent
+    needed = ["rl.iterations=2", "rl.dynamic_sampling=true"]
+    load(["qwen3-1.7b-base"], sets=[*needed, f"{row.setting}={row.example}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [("rl.learning_rate", "--lr 1"), ("rl.weight_decay", "--set rl.weight_decay=1")],
+)
+def test_a_setting_is_typed_by_its_flag_where_it_has_one(setting, line):
+    assert typed_line(setting, "1") == line
+
+
+def test_names_without_a_setting_have_none():
+    assert not ABSENT.keys() & elsewhere().keys()
 
 
 def test_a_name_elsewhere_means_one_setting():
@@ -60,7 +81,7 @@ def test_a_word_of_hydra_is_a_line_here(word, line):
     assert typed_as_setting(word) == line
 
 
-TRL = "learning_rate: 1.0e-5\nnum_generations: 8\nuse_liger_kernel: true\n"
+TRL = "learning_rate: 1.0e-5\nnum_generations: 8\nuse_liger_kernel: true\nnum_train_epochs: 2\n"
 VERL = json.dumps(
     {
         "algorithm": {"filter_groups": {"enable": True}},
@@ -84,6 +105,7 @@ def test_a_configuration_of_another_program_is_answered_key_by_key(tmp_path, tex
     for line in lines:
         assert line in refused.value.next_step.splitlines()
     assert ("use_liger_kernel" in refused.value.cause) == (text == TRL)
+    assert (ABSENT["num_train_epochs"] in refused.value.cause) == (text == TRL)
 
 
 def test_presets_of_ours_are_no_configuration_of_others(tmp_path):
