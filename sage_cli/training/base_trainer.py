@@ -18,18 +18,16 @@ from sage_cli.settings.model import ComputeDtype
 from sage_cli.settings.sft import SftSection
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import rotate, seal
+from sage_cli.training.checkpoints import interrupted, rotate, seal
 from sage_cli.training.hardware import precision_arguments
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.launch import StopSignals, is_launched
 from sage_cli.training.shortage import MemoryNeed, disk_explained, memory_explained
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw_8bit": "adamw_8bit"}
 """The trainer's names of the optimisers."""
-
-
-def scheduler_name(requested: str) -> str:
-    """Return the trainer's name for RL's schedule, which warms up whatever follows."""
-    return "constant_with_warmup" if requested == "constant" else requested
+SCHEDULERS = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+"""The trainer's names of RL's schedules, which warm up whatever follows."""
 
 
 def common_arguments(
@@ -112,19 +110,22 @@ def run_trainer(
     """Train from `checkpoint`; where that is the last one, take its weights.
 
     A trainer that went on from its last step would take one more. `need` explains a lack of
-    memory; `save_minutes` and `period` are as in `Interruption`. Raises Interrupted where a signal
-    stopped the training, and StoreError before the first update if the model was loaded from other
-    weights than were recorded of it.
+    memory; `save_minutes` is as in `Interruption`, `period` as in `StopSignals`. Raises Interrupted
+    where a signal stopped the training, and StoreError before the first update if the model was
+    loaded from other weights than were recorded of it.
     """
     trainer.lease = run.lease  # which every checkpoint of the trainer requires
     if checkpoint is not None and _is_last(checkpoint, trainer.args.max_steps):
         trainer._load_from_checkpoint(str(checkpoint))
         require_verified()  # no step is left to take, before which they would be
         return
-    interruption = Interruption(trainer, run, save_minutes, period)
+    signals = StopSignals(patient=is_launched(), period=period)
+    trainer.add_callback(Interruption(trainer, signals, save_minutes))
     trainer.add_callback(VerifiedStart)
-    with memory_explained(need, run), interruption:
+    with memory_explained(need, run), signals:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if signals.number:
+        raise interrupted(signals.number, run)
 
 
 def _is_last(checkpoint: Path, steps: int) -> bool:

@@ -40,7 +40,8 @@ def seal(checkpoint: Path, lease: Lease | None = None) -> None:
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
     hashes = sealed_hashes(checkpoint, files, content_hash)
-    write_json(checkpoint / SEAL, {"run": _run(checkpoint.parent), "files": hashes})
+    run = checkpoint.parent.resolve().parent.name
+    write_json(checkpoint / SEAL, {"run": run, "files": hashes})
 
 
 def newest_sealed(folder: Path, model: Any = None) -> Path | None:
@@ -88,11 +89,12 @@ def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
 
 def check_own_checkpoints(folder: Path) -> None:
     """Raise StoreError where a checkpoint below `folder` was written by another run."""
+    ours = folder.resolve().parent.name
     for checkpoint in sorted(folder.glob("checkpoint-*")):
-        run = read_json(checkpoint / SEAL).get("run", _run(folder))
-        if run != _run(folder):
+        run = read_json(checkpoint / SEAL).get("run", ours)
+        if run != ours:
             raise StoreError(
-                f"{checkpoint} was written by {run}, another run than {_run(folder)}: its model "
+                f"{checkpoint} was written by {run}, another run than {ours}: its model "
                 "or prompt may be another",
                 f"remove {checkpoint}, or start again with --fresh (this deletes the stored run)",
             )
@@ -170,7 +172,3 @@ def _hashes(checkpoint: Path) -> dict[str, str]:
     """Return the hashes in a checkpoint's seal; empty if it has none."""
     hashes = read_json(checkpoint / SEAL).get("files")
     return hashes if isinstance(hashes, dict) else {}
-
-
-def _run(checkpoints: Path) -> str:
-    return checkpoints.resolve().parent.name

@@ -37,11 +37,11 @@ from sage_cli.settings.sft import SftSection
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Origin, Run
 from sage_cli.training.base_trainer import (
+    SCHEDULERS,
     SealedCheckpoints,
     common_arguments,
     run_trainer,
     save_policy,
-    scheduler_name,
 )
 from sage_cli.training.checkpoints import prepare_resume
 from sage_cli.training.prompt_order import permutations, training_order
@@ -396,7 +396,7 @@ def dpo_arguments(config: SageConfig, run: Run) -> DPOConfig:
         disable_dropout=True,
         max_length=None,
         learning_rate=rl.rates[0],
-        lr_scheduler_type=scheduler_name(rl.scheduler),
+        lr_scheduler_type=SCHEDULERS[rl.scheduler],
         warmup_steps=rl.warmup_ratio,
         train_sampling_strategy="sequential",  # the rows come in the order of the whole training
         save_steps=rl.save_every,

@@ -85,13 +85,15 @@ def require_optimizer(requested: Optimizer, setting: str) -> None:
         )
 
 
-def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> None:
-    """Raise ConfigurationError where this machine's GPUs can't train `model` in so many processes.
+def check_hardware(config: SageConfig, processes: int, *, with_sft: bool) -> str:
+    """Describe what would train in so many processes; `with_sft` trains the initial policy, too.
 
-    Types of which the GPU has none and processes of which two would share a GPU are refused.
+    Raises ConfigurationError where this machine lacks a type, a kernel or an optimiser, and where
+    two processes would share a GPU.
     """
-    precision_arguments(model.compute_dtype)
-    require_kernels(model)
+    model = config.model
+    in_bf16 = precision_arguments(model.compute_dtype)["bf16"]
+    attention = require_kernels(model)
     if trained_dtype(model) == "bfloat16":
         _require_bf16("model.dtype", "float16" if model.tuning == "lora" else "float32")
     there = torch.cuda.device_count() if torch.cuda.is_available() else processes
@@ -100,19 +102,16 @@ def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> N
             f"{processes} processes take a GPU each, and this machine has {there}",
             f"use --processes {there}, or several machines (docs/scaling.md)",
         )
-
-
-def check_hardware(config: SageConfig, processes: int, *, with_sft: bool) -> str:
-    """Describe what would train here; `with_sft` trains the initial policy, too.
-
-    Raises ConfigurationError where this machine lacks a type, a kernel, an optimiser or GPUs.
-    """
-    require_hardware(config.model, processes)
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if with_sft:
         require_optimizer(config.sft.optimizer, "sft.optimizer")
-    computed = "bfloat16" if precision_arguments(config.model.compute_dtype)["bf16"] else "float32"
-    return f"{device()}; computes in {computed} with {require_kernels(config.model)}"
+    threads = counted(torch.get_num_threads(), "thread")
+    device = f"no GPU; training runs on {threads} of this machine"
+    if torch.cuda.is_available():
+        gpus = [torch.cuda.get_device_properties(i) for i in range(there)]
+        names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
+        device = f"{names}; CUDA {torch.version.cuda}"
+    return f"{device}; computes in {'bfloat16' if in_bf16 else 'float32'} with {attention}"
 
 
 def _require_bf16(setting: str, instead: str) -> None:
@@ -127,13 +126,3 @@ def _require_bf16(setting: str, instead: str) -> None:
 def _has_bf16() -> bool:
     """Return True if the GPU has it; torch also counts emulation, slower than float32."""
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-
-
-def device() -> str:
-    """Return the GPUs that a training would use, with their memory, or the number of threads."""
-    if not torch.cuda.is_available():
-        threads = torch.get_num_threads()
-        return f"no GPU; training runs on {counted(threads, 'thread')} of this machine"
-    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
-    return f"{names}; CUDA {torch.version.cuda}"

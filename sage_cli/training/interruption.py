@@ -10,38 +10,23 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import TrainerCallback
 
-from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import interrupted
-from sage_cli.training.launch import StopSignals, is_launched
+from sage_cli.training.launch import StopSignals
 
 SAVING_SHARE = 0.05
 """The largest share of a training's time that checkpoints by the clock take."""
 
 
 class Interruption(TrainerCallback):  # type: ignore[misc]
-    """A trainer's callback; as a context, around the training, it hears the signals.
+    """A trainer's callback, which stops or saves at the boundaries of `signals`.
 
-    At every boundary, each `period` optimiser steps, all processes agree on what any of them
-    heard: to stop, with a checkpoint, or to save because `save_minutes` have passed since the last
-    one, or 19 times as long as that one took. Leaving the context raises Interrupted where the
-    training was stopped.
+    At every boundary, each `signals.period` optimiser steps, all processes agree on what any of
+    them heard: to stop, with a checkpoint, or to save because `save_minutes` have passed since the
+    last one, or 19 times as long as that one took.
     """
 
-    def __init__(self, trainer: Any, run: Run, save_minutes: float, period: int = 1) -> None:
-        self.run, self.save_s, self.period = run, 60 * save_minutes, period
-        self._signals = StopSignals(patient=is_launched(), period=period)
+    def __init__(self, trainer: Any, signals: StopSignals, save_minutes: float) -> None:
+        self._trainer, self._signals, self._save_s = trainer, signals, 60 * save_minutes
         self._saved_at = monotonic()
-        self._trainer = trainer
-        trainer.add_callback(self)
-
-    def __enter__(self) -> Interruption:
-        self._signals.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self._signals.__exit__(kind, *rest)
-        if kind is None and self._signals.number:
-            raise interrupted(self._signals.number, self.run)
 
     def on_step_begin(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
         """Record how far the boundary is, for a signal that arrives within this step."""
@@ -50,9 +35,9 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
         """At a boundary, request a checkpoint, and the end if a signal asked for it."""
         self._signals.done(state.global_step, state.max_steps)
-        if state.global_step % self.period:
+        if state.global_step % self._signals.period:
             return
-        late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        late = monotonic() - self._saved_at >= wait_s(self._save_s, self._trainer.saving_s)
         # the maximum over all processes: each hears signals and reads its clock at another moment,
         # and one that stops alone leaves the others in a collective operation
         number, due = self._signals.number, int(late)

@@ -93,9 +93,15 @@ PROCESSES_VARIABLE = "SAGE_PROCESSES"
 """Tells a launched process how many it was meant to be one of."""
 
 
-def world_size() -> int:
-    """Return the number of processes that train together, as the launcher says."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def world_size(meant: int | None = None, *, here: bool = False) -> int:
+    """Return the number of processes that train together, with `here` those on this machine.
+
+    `meant` before they are launched.
+    """
+    if meant is not None and not is_launched():
+        return meant
+    count = os.environ.get("WORLD_SIZE", "1")
+    return int(os.environ.get("LOCAL_WORLD_SIZE", count) if here else count)
 
 
 def is_launched() -> bool:
@@ -103,33 +109,23 @@ def is_launched() -> bool:
     return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def require_all_processes() -> None:
-    """Raise TrainingError in a process that was to be one of several and is fewer of them."""
+def check_launch(rl: Method, tuning: str) -> None:
+    """Check that the launcher that started this process can train `rl` and `tuning`.
+
+    Raises TrainingError in a process that was to be one of several and is fewer of them, and
+    ConfigurationError where the launcher's sharding can't train them, or where the method is
+    trained in one process.
+    """
     meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
     if world_size() != meant:
         raise TrainingError(
             f"the launcher started {world_size()} of {meant} processes, which would change the run",
             "use another --accelerate configuration, or --processes N alone",
         )
-
-
-def require_fit(rl: Method, tuning: str) -> None:
-    """Raise ConfigurationError under a launcher whose sharding can't train `rl` and `tuning`."""
-    if unfit := unfit_for(_launchers_sharding(), rl, tuning):
+    if not is_launched():
+        return
+    if unfit := unfit_for(launchers_sharding(), rl, tuning):
         raise ConfigurationError("\n".join(unfit))
-
-
-def _launchers_sharding() -> Sharding | None:
-    """Return the sharding that accelerate states in the environment of its processes."""
-    if _launcher_says("ACCELERATE_USE_DEEPSPEED"):
-        return Sharding("DEEPSPEED", int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")))
-    if _launcher_says("ACCELERATE_USE_FSDP"):
-        return Sharding("FSDP", int(os.environ.get("FSDP_VERSION", "1")))
-    return None
-
-
-def require_alone(rl: Method) -> None:
-    """Raise ConfigurationError in one of several processes where the method is trained in one."""
     if rl.trains_alone and world_size() > 1:
         raise ConfigurationError(
             f"rl.algo '{rl.algo}' trains in one process, and a launcher started {world_size()}",
@@ -137,18 +133,16 @@ def require_alone(rl: Method) -> None:
         )
 
 
-def holds_all_weights() -> bool:
-    """Return True if this process holds the whole model, not a shard."""
-    return not any(map(_launcher_says, ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")))
+def launchers_sharding() -> Sharding | None:
+    """Return the sharding that accelerate states in the environment of its processes.
 
-
-def _launcher_says(variable: str) -> bool:
-    return os.environ.get(variable, "false").lower() == "true"
-
-
-def processes_here(meant: int) -> int:
-    """Return the number of training processes on this machine; `meant` before they are launched."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if is_launched() else meant
+    None where each process has all weights.
+    """
+    stages = {"DEEPSPEED": ("ACCELERATE_DEEPSPEED_ZERO_STAGE", 2), "FSDP": ("FSDP_VERSION", 1)}
+    for kind, (variable, usual) in stages.items():
+        if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
+            return Sharding(kind, int(os.environ.get(variable, usual)))
+    return None
 
 
 def join_processes() -> PartialState:

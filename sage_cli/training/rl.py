@@ -42,10 +42,10 @@ from sage_cli.store.preflights import KnownPreflight
 from sage_cli.store.run import Run
 from sage_cli.store.surroundings import surroundings
 from sage_cli.training.base_trainer import (
+    SCHEDULERS,
     common_arguments,
     run_trainer,
     save_policy,
-    scheduler_name,
 )
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
@@ -141,11 +141,12 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
             ),
             **taught,
         )
-        known = KnownPreflight(config.run.root, preflight_subject(training, template), run.id)
-        looked = preflight_of(
-            config, template, run, progress.say, by_sft=start.run is not None, known=known
-        )
-        train_rl(config, inputs, run, watch.on_step if watch else _nobody, looked)
+        by_sft = start.run is not None
+        preflight = preflight_of(config, template, run, progress.say, by_sft=by_sft)
+        if preflight is not None:
+            subject = preflight_subject(training, template, may_stop=preflight.may_stop)
+            preflight.known = KnownPreflight(config.run.root, subject, run.id)
+        train_rl(config, inputs, run, watch.on_step if watch else _nobody, preflight)
 
 
 def preflight_of(
@@ -155,12 +156,16 @@ def preflight_of(
     say: Callable[[str], None],
     *,
     by_sft: bool,
-    known: KnownPreflight | None = None,
 ) -> Preflight | None:
-    """Return what looks at the run's first completions; None where `rl.preflight` is off."""
-    rl = _online(config)
+    """Return what looks at the run's first completions; None where `rl.preflight` is off.
+
+    Unreadable answers end a run where the rewards read the grade.
+    """
+    rl = config.rl
+    assert isinstance(rl, OnlineMethod)  # others are trained by a module of their own
     if not rl.preflight:
         return None
+    reads_grade = any(reward.name == GRADE and reward.weight for reward in rl.rewards)
     prompt = config.prompt
     form = Format(
         prompt.format, prompt.answer_open, prompt.answer_close, by_sft, config.rollout.max_tokens
@@ -168,27 +173,22 @@ def preflight_of(
     return Preflight(
         form=form,
         parameters=rollout_parameters(config.rollout, template),
-        may_stop=_may_stop(rl),
+        may_stop=reads_grade and rl.stop_when_stuck,
         say=say,
         note=run.note,
-        known=known,
     )
 
 
-def _may_stop(rl: OnlineMethod) -> bool:
-    """Return True if unreadable answers end a run, as they do where the rewards read the grade."""
-    reads = any(reward.name == GRADE and reward.weight for reward in rl.rewards)
-    return reads and rl.stop_when_stuck
-
-
-def preflight_subject(training: Training, template: PromptTemplate) -> dict[str, Any]:
+def preflight_subject(
+    training: Training, template: PromptTemplate, *, may_stop: bool
+) -> dict[str, Any]:
     """Return all that decides what a preflight finds, by content, but chance.
 
     The guide, the anchor and the method's loss are not part of it, because no step has been taken:
     the trials of a sweep over them share what the first one finds.
     """
-    config, rl = training.config, _online(training.config)
-    model = config.model
+    config, rl, model = training.config, training.config.rl, training.config.model
+    assert isinstance(rl, OnlineMethod)
     return {
         "policy": training.start.fingerprint,
         "tuning": [model.tuning, trained_dtype(model), model.compute_dtype],
@@ -200,7 +200,7 @@ def preflight_subject(training: Training, template: PromptTemplate) -> dict[str,
         "rollout": config.rollout.determinants(),
         "batch": [rl.prompts_per_step, rl.rollouts_per_prompt],
         "grading": config.grading.determinants(),
-        "may stop": _may_stop(rl),
+        "may stop": may_stop,
         # beside a teacher's, entries that no token has may be left out of the policy's output
         **({"teacher": teacher.fingerprint} if (teacher := teacher_of(config)) else {}),
         # a release of a library, or another processor's kernels, may compute something else
@@ -266,7 +266,8 @@ def build_trainer(
     preflight: Preflight | None = None,
 ) -> SageTrainer:
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
-    rl, rollout = _online(config), config.rollout
+    rl, rollout = config.rl, config.rollout
+    assert isinstance(rl, OnlineMethod)
     tokenizer, prompts = inputs.tokenizer, inputs.prompts
     problems = [problem for _, problem in prompts]
     template = PromptTemplate.from_section(config.prompt, tokenizer)
@@ -357,11 +358,6 @@ def build_trainer(
     return trainer
 
 
-def _online(config: SageConfig) -> OnlineMethod:
-    assert isinstance(config.rl, OnlineMethod)  # others are trained by a module of their own
-    return config.rl
-
-
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
     """Return rows for TRL: prompt text, gold answer, and the prompt's number."""
     return Dataset.from_dict(
@@ -380,7 +376,8 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
     ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
-    rl, anchor, model, rollout = _online(config), config.anchor, config.model, config.rollout
+    rl, anchor, model, rollout = config.rl, config.anchor, config.model, config.rollout
+    assert isinstance(rl, OnlineMethod)
     batch = batch_of(rl, processes)
     return GRPOConfig(
         max_steps=rl.steps,
@@ -390,7 +387,7 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         steps_per_generation=batch.accumulation * rl.steps_per_generation,
         num_generations=rl.rollouts_per_prompt,
         learning_rate=rl.learning_rate,
-        lr_scheduler_type=scheduler_name(rl.scheduler),
+        lr_scheduler_type=SCHEDULERS[rl.scheduler],
         warmup_steps=rl.warmup_ratio,
         # any but 0 has TRL keep a reference, which a method may read without a KL term
         beta=anchor.beta if anchor.kl == "reverse" else float(rl.keeps_reference),

@@ -24,8 +24,8 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import password_of
-from sage_cli.settings.rollout import NO_SERVER, Backend, LogprobsMode, RolloutSection
-from sage_cli.training.launch import holds_all_weights
+from sage_cli.settings.rollout import NO_SERVER, LogprobsMode, RolloutSection
+from sage_cli.training.launch import launchers_sharding
 from sage_cli.training.pass_rates import training_problems
 from sage_cli.training.prompt_order import rows_seen
 from sage_cli.training.training import Training
@@ -217,11 +217,16 @@ def resolve_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`, or the
     sampler and a launcher spreads the weights.
     """
-    obstacle = _obstacle()
-    backend = rollout.backend
-    if backend == "auto":
-        backend = _without_vllm() if obstacle else "vllm"
-    if backend == "builtin" and not holds_all_weights():
+    backend, is_whole = rollout.backend, launchers_sharding() is None
+    obstacle = _obstacle() if rollout.may_use_vllm else None
+    if backend == "auto" and not obstacle:
+        backend = "vllm"
+    elif backend == "auto":
+        import torch
+
+        # the speed of our own loop on GPUs has not been measured
+        backend = "builtin" if is_whole and not torch.cuda.is_available() else "transformers"
+    if backend == "builtin" and not is_whole:
         raise ConfigurationError(
             "rollout.backend 'builtin' needs all weights in each process, and the launcher spreads "
             "them over several",
@@ -262,14 +267,6 @@ def _require_groups(rollout: RolloutSection, processes: int) -> None:
             f"process{'es' if processes > 1 else ''}, which hold the engine on a GPU each",
             f"use --processes {-(-processes // parts) * parts}, or a smaller tensor_parallel",
         )
-
-
-def _without_vllm() -> Backend:
-    """Return the backend without vLLM; on GPUs the speed of `sampler` has not been measured."""
-    import torch
-
-    whole = holds_all_weights() and not torch.cuda.is_available()
-    return "builtin" if whole else "transformers"
 
 
 def _obstacle() -> tuple[str, str] | None:

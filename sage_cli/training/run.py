@@ -51,14 +51,11 @@ from sage_cli.store.run import Origin, Run, Runs
 from sage_cli.training.checks import RlChecks, check_demonstrations
 from sage_cli.training.launch import (
     accelerate_configuration,
+    check_launch,
     ended_with,
     follow,
     is_launched,
     join_processes,
-    processes_here,
-    require_all_processes,
-    require_alone,
-    require_fit,
     train_together,
     world_size,
 )
@@ -282,17 +279,10 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
 
 @dataclass(frozen=True)
 class InitialPolicy(Stage):
-    """The policy that RL starts from: the model called `init`, or else the one of `config`."""
+    """The policy that RL starts from: the model called `init`, or else the one `config` names."""
 
     config: SageConfig
     init: str | None = None
-
-    @classmethod
-    def of(cls, config: SageConfig, init: str | None = None) -> InitialPolicy:
-        """The initial policy of RL under `config`, which names a model if `init` doesn't."""
-        if init is None:
-            require_named_model(config)
-        return cls(config, init)
 
     @cached_property
     def policy(self) -> Policy:
@@ -328,11 +318,6 @@ class InitialPolicy(Stage):
                     reason and f"the builtin backend can't sample from {model.label}: it {reason}"
                 )
         return None
-
-    def require_sampled(self, reach: int, backends: str) -> None:
-        """Raise ConfigurationError where our decoder has to sample from it, and can't."""
-        if obstacle := self.obstacle(reach):
-            raise ConfigurationError(obstacle, f"use --set {backends} for this architecture")
 
     @cached_property
     def shipped(self) -> Run | None:
@@ -443,6 +428,8 @@ class RlTraining(TrainingRun):
     called = "run"
 
     start: InitialPolicy
+    checks: RlChecks
+    """What refuses the training before a model is loaded."""
     warnings: Sequence[str]
 
     @classmethod
@@ -455,9 +442,12 @@ class RlTraining(TrainingRun):
         """
         config.grading.require_judge()
         config = with_model_of(init, config)
+        if init is None:
+            require_named_model(config)
         return cls(
             config=config,
-            start=InitialPolicy.of(config, init),
+            start=InitialPolicy(config, init),
+            checks=RlChecks(config),
             warnings=remarks(config),
             evaluation=_evaluation(config, measure),
         )
@@ -467,7 +457,7 @@ class RlTraining(TrainingRun):
         """The run that settings and initial policy name, whether it exists or not."""
         config, runs = self.config, Runs(self.config.run.root)
         pool = pool_identity(config, runs.root) if config.data.rl.solved_by else None
-        return rl_run(config, self.start.policy, runs, self._processes, pool)
+        return rl_run(config, self.start.policy, runs, world_size(config.rl.processes), pool)
 
     @property
     def stages(self) -> list[Stage]:
@@ -507,14 +497,12 @@ class RlTraining(TrainingRun):
         train.
         """
         config = self.config
-        require_all_processes()
+        check_launch(config.rl, config.model.tuning)
         if not is_launched():
             if config.rl.accelerate is not None:
                 accelerate_configuration(config.rl.accelerate)
             return None
         _ = self._launcher_lives
-        require_fit(config.rl, config.model.tuning)
-        require_alone(config.rl)
         self._require_base()
         if join_processes().is_main_process:
             return None
@@ -551,16 +539,11 @@ class RlTraining(TrainingRun):
         check_fitting_tokenizer(start)
         if validation is not None:
             validation.require_room(start)
-        require_rollouts(config.rollout, start, self._processes)
+        require_rollouts(config.rollout, start, world_size(config.rl.processes))
         if resumed is not None:
             require_same_parent(resumed, start)
             check_own_checkpoints(resumed.checkpoints)
         return partial(self._train, Training(config, start, problems, validation), progress)
-
-    @cached_property
-    def checks(self) -> RlChecks:
-        """What refuses the training before a model is loaded."""
-        return RlChecks(self.config)
 
     def _check_start(self, start: Policy) -> None:
         """Raise ConfigurationError where RL under these settings can't begin at `start`."""
@@ -591,11 +574,6 @@ class RlTraining(TrainingRun):
         """Ask if the launcher lives. From the first access on, this process ends with it."""
         return follow()
 
-    @property
-    def _processes(self) -> int:
-        """The number of processes that train together, launched or yet to be launched."""
-        return world_size() if is_launched() else self.config.rl.processes
-
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
         if self.start.needs_training:
@@ -612,12 +590,12 @@ class RlTraining(TrainingRun):
         """Describe what would train here. Raises ConfigurationError where the machine can't."""
         from sage_cli.training.hardware import check_hardware
 
-        processes = processes_here(self.config.rl.processes)
+        processes = world_size(self.config.rl.processes, here=True)
         return check_hardware(self.config, processes, with_sft=self.start.needs_training)
 
     def check_rollouts(self) -> str:
         """Describe what samples rollouts here. Raises ConfigurationError where nothing can."""
-        config, processes = self.config, self._processes
+        config, processes = self.config, world_size(self.config.rl.processes)
         if not is_launched() and config.rl.accelerate is not None:
             accelerate_configuration(config.rl.accelerate)
         backend = resolve_engine(config.rollout, processes).backend
@@ -637,12 +615,14 @@ class RlTraining(TrainingRun):
 
     def _check_decoder(self, *, rollouts: str = "", samples: str = "") -> None:
         """Raise ConfigurationError where these backends need our decoder, and it can't."""
-        config = self.config
+        config, reaches = self.config, dict[str, int]()
         if rollouts == "builtin" and config.rl.online:
-            self.start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
+            reaches["rollout.backend=transformers"] = config.rollout.max_tokens
         if samples == "builtin":
-            reach = config.sampling.max_tokens
-            self.start.require_sampled(reach, "sampling.backend=vllm or server")
+            reaches["sampling.backend=vllm or server"] = config.sampling.max_tokens
+        for instead, reach in reaches.items():
+            if obstacle := self.start.obstacle(reach):
+                raise ConfigurationError(obstacle, f"use --set {instead} for this architecture")
 
     def _train(self, training: Training, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""

@@ -181,7 +181,7 @@ def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path
 def test_what_several_processes_trained_their_command_measures(config, base, monkeypatch):
     several = changed(config, {"rl.processes": 2, "tracking.wandb": "off"})
     run = RlTraining.of(several).planned
-    assert InitialPolicy.of(several).policy.run == base
+    assert InitialPolicy(several).policy.run == base
 
     def train(*_):
         with run.recording({}, kind="rl"):

@@ -111,7 +111,7 @@ def test_the_first_command_that_needs_it_finds_it_finished(runs, monkeypatch):
     monkeypatch.setattr(SftTraining, "execute", lambda *_: pytest.fail("it was trained"))
     settings, hears = config(root=runs.root), Hears()
     before = RlTraining.of(settings).planned.id
-    started = InitialPolicy.of(settings).ensure_trained(hears)
+    started = InitialPolicy(settings).ensure_trained(hears)
     assert started.run.is_finished()
     assert started.fingerprint == started.run.read_manifest()["weights"]
     assert [run.id for run in runs.all()] == [started.run.id] == [runs.latest().id]
@@ -120,7 +120,7 @@ def test_the_first_command_that_needs_it_finds_it_finished(runs, monkeypatch):
     named = RlTraining.of(settings, init=started.run.id).planned.id
     assert before == RlTraining.of(settings).planned.id == named
     assert runs.find("sft-arithmetic") == started.run
-    assert InitialPolicy.of(settings).ensure_trained(hears).run == started.run
+    assert InitialPolicy(settings).ensure_trained(hears).run == started.run
 
 
 def test_one_that_was_removed_comes_again_and_one_that_was_changed_is_refused(runs):

@@ -89,8 +89,8 @@ def test_damaged_weights_are_named_by_the_plan_of_every_training(model, damage, 
     trained = configured(model)
     for start in (
         lambda: RlTraining.of(trained).stages[0].describe(),  # SFT
-        lambda: InitialPolicy.of(configured(model, "sft.enabled=false")).policy,
-        lambda: InitialPolicy.of(trained, str(model)).policy,
+        lambda: InitialPolicy(configured(model, "sft.enabled=false")).policy,
+        lambda: InitialPolicy(trained, str(model)).policy,
     ):
         with pytest.raises(DataError, match=cause):
             start()
@@ -127,7 +127,7 @@ def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
     training = RlTraining.of(configured(model, *sets, "rollout.backend=sampler"))
     if obstacle is None:
         plan_of(training.stages)
-        training.start.require_sampled(48, "x")
+        assert training.start.obstacle(48) is None
         return
     assert obstacle in facts["without vLLM"]
     for refuse in (training.check_rollouts, lambda: plan_of(training.stages)):

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from toy_policy import timeless, weights
+from toy_policy import configuration, timeless, weights
 from transformers import PreTrainedModel, Trainer
 
 from sage_cli.config.load import load
@@ -29,13 +29,12 @@ from sage_cli.errors import (
 from sage_cli.models.loading import load_model
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.models.verification import require_verified
-from sage_cli.settings.model import PretrainedModel
 from sage_cli.settings.sft import SftSection
 from sage_cli.store.run import Run
 from sage_cli.training import base_trainer, hardware, interruption
 from sage_cli.training.base_trainer import OPTIMIZERS
 from sage_cli.training.checkpoints import saved_step, seal
-from sage_cli.training.hardware import precision_arguments, require_hardware, require_optimizer
+from sage_cli.training.hardware import check_hardware, precision_arguments, require_optimizer
 from sage_cli.training.interruption import wait_s
 from sage_cli.training.launch import StopSignals
 from sage_cli.training.rl import memory_need
@@ -91,9 +90,11 @@ def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
 )
 def test_what_a_gpu_lacks_is_named(monkeypatch, gpu, has_bf16, settings, processes, refusal):
     on(monkeypatch, gpu=gpu, bf16=has_bf16)
-    model = PretrainedModel.model_validate(settings)
+    card = SimpleNamespace(name="Some GPU", total_memory=80 * GIB)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    config = configuration(model={"kind": "pretrained", **settings})
     with pytest.raises(ConfigurationError, match=refusal) if refusal else nullcontext():
-        require_hardware(model, processes)
+        check_hardware(config, processes, with_sft=False)
 
 
 def test_without_bitsandbytes_its_extra_is_named(monkeypatch):

@@ -37,7 +37,7 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
     theirs, other = str(tmp_path / "theirs"), str(tmp_path / "other")
     sets = ["model.kind=pretrained", f"model.path={theirs}", "model.revision=v1"]
     ours = config(tmp_path, *sets, "model.trust_remote_code=true")
-    assert [InitialPolicy.of(ours, init).policy.loading for init in (theirs, other)] == [
+    assert [InitialPolicy(ours, init).policy.loading for init in (theirs, other)] == [
         {"revision": "v1", "trust_remote_code": True},
         {"revision": None, "trust_remote_code": True},
     ]

@@ -157,7 +157,7 @@ def test_a_base_that_another_process_trains_is_waited_for(base, monkeypatch, end
     thread.start()
     assert held.wait(60)
     hears = Hears(may_end.set)
-    assert InitialPolicy.of(settings).ensure_trained(hears).run == run
+    assert InitialPolicy(settings).ensure_trained(hears).run == run
     thread.join()
     assert hears.lines[0].startswith(f"waiting for {run.id}, which process {os.getpid()} on ")
     assert len(taken_over) == (ends == "killed")
@@ -171,4 +171,4 @@ def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(base, mo
         raise BusyError("it is being written by another process")
 
     monkeypatch.setattr(SftTraining, "execute", beaten)
-    assert InitialPolicy.of(settings).ensure_trained(Silent()).run == run
+    assert InitialPolicy(settings).ensure_trained(Silent()).run == run
