@@ -21,7 +21,7 @@ from sage_cli.problems.registry import generated
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.own_code import names_code
 from sage_cli.training.pass_rates import training_problems
-from sage_cli.training.rewards import require_plugins, require_rewards
+from sage_cli.training.rewards import check_plugins, check_rewards
 
 if TYPE_CHECKING:
     from sage_cli.training.validation import Validation
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 UNREAD = " (not read: it has no local copy; `sage doctor` reads it)"
 """What a plan says of rows on the Hub, which it doesn't ask."""
 
-ANSWERS, REWARDS = "answers", "rewards"
-"""Names of checks."""
+PLUGINS, VALIDATION = "plug-ins", "validation"
+"""Names of the checks that read no problem that is trained on."""
 Check = tuple[str, Callable[[], str]]
 """A check's name, and what returns a description or raises SageError."""
 
@@ -46,32 +46,25 @@ class RlChecks:
     def listed(self) -> Iterator[Check]:
         """Yield every check, from what is quickly told to what reads rows."""
         config = self.config
-        yield "plug-ins", self._plugins
-        yield self._data, lambda: f"{len(self.problems):,} problems"
-        yield ANSWERS, self._answers
-        yield REWARDS, self._rewards
+        yield PLUGINS, lambda: check_plugins(config)
+        yield f"RL data {config.data.rl.name}", lambda: f"{len(self.problems):,} problems"
+        yield "answers", self._answers
+        yield "rewards", lambda: check_rewards(config, self.problems)
         if config.evaluation.every is not None:
-            yield "validation", self._validation
+            yield VALIDATION, self._validation
 
     def check(self, *, offline: bool = False) -> str:
         """Raise what the first check finds; return a note on rows that `offline` leaves unread."""
         if offline and not self.is_here:
-            self._plugins()
+            check_plugins(self.config)
             return UNREAD
+        # a plan needn't make generated problems that no function reads: they hold as they are made
+        read = any(names_code(reward.name) for reward in self.config.rl.used_rewards)
+        unmade = offline and generated(self.config.data.rl.name) is not None and not read
         for name, check in self.listed():
-            if not (offline and self._holds_as_made and name in (self._data, ANSWERS, REWARDS)):
+            if not unmade or name in (PLUGINS, VALIDATION):
                 check()
         return ""
-
-    @property
-    def _data(self) -> str:
-        return f"RL data {self.config.data.rl.name}"
-
-    @property
-    def _holds_as_made(self) -> bool:
-        """Return True for generated problems that no function reads: a plan needn't make them."""
-        functions = any(names_code(reward.name) for reward in self.config.rl.used_rewards)
-        return generated(self.config.data.rl.name) is not None and not functions
 
     @property
     def is_here(self) -> bool:
@@ -94,11 +87,6 @@ class RlChecks:
 
         return configured_validation(self.config)
 
-    def _plugins(self) -> str:
-        config = self.config
-        require_plugins(config)
-        return f"guide {config.guide.name} and method {config.rl.algo} can be loaded"
-
     def _answers(self) -> str:
         config, problems = self.config, self.problems
         for warning in check_training_answers(config, problems):
@@ -106,10 +94,6 @@ class RlChecks:
         config.rl.require_problems([problem.working for problem in problems], config.data.rl)
         converted = sum(problem.gold_text is not None for problem in problems)
         return f"{converted:,} of {len(problems):,} golds were extracted from worked solutions"
-
-    def _rewards(self) -> str:
-        require_rewards(self.config, self.problems)
-        return ", ".join(reward.label for reward in self.config.rl.used_rewards) or "none"
 
     def _validation(self) -> str:
         validation = self.validation

@@ -284,8 +284,8 @@ def called_reward(
     return CalledReward(who, module, function, columns)
 
 
-def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
-    """Load the functions of `rl.rewards`, before anything is trained.
+def check_rewards(config: SageConfig, problems: Sequence[Problem]) -> str:
+    """Describe the rewards, whose functions are loaded before anything is trained.
 
     Raises ConfigurationError as `build_rewards` does.
     """
@@ -293,15 +293,20 @@ def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
     for reward in config.rl.used_rewards:
         if reward.name not in (GRADE, PLURALITY):
             called_reward(reward, config, columns)
+    return ", ".join(reward.label for reward in config.rl.used_rewards) or "none"
 
 
-def require_plugins(config: SageConfig) -> None:
-    """Name a guide, method or reward of others that can't be made, before anything is trained."""
+def check_plugins(config: SageConfig) -> str:
+    """Name guide and method, of which and of rewards others may be the authors.
+
+    Raises ConfigurationError for one that can't be made, before anything is trained.
+    """
     config.guide.for_training(config.rl.steps)
     config.rl.require_installed()
     for reward in config.rl.used_rewards:
         if names_code(reward.name):
             OwnFunction.parse(reward.name).load()
+    return f"guide {config.guide.name} and method {config.rl.algo} can be loaded"
 
 
 class Deferred:

@@ -18,7 +18,7 @@ from sage_cli.methods.formulas import AdvantageInputs, checked
 from sage_cli.methods.loop import Method
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.section import built_in
-from sage_cli.training.rewards import require_plugins
+from sage_cli.training.rewards import check_plugins
 from sage_cli.training.trainer import blaming
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
@@ -107,7 +107,7 @@ def test_a_stored_method_that_is_not_installed_is_not_trained():
     stored["rl"] |= {"algo": "theirs", "strength": 3}
     config = load(stored=stored).config
     with pytest.raises(ConfigurationError, match="no installed package registers the method 'the"):
-        require_plugins(config)
+        check_plugins(config)
 
 
 def test_one_name_of_two_packages_is_refused(monkeypatch):
