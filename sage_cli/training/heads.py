@@ -14,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.guides.token_signals import Measure, tilted_temperature
 from sage_cli.models.loading import causal_of, changes_weights
-from sage_cli.training.passes import hooked
 from sage_cli.training.trl_host import add_fused_lm_head
 
 _Read = TypeVar("_Read")
@@ -166,7 +165,7 @@ def tilting(
             rows = [tilted[exponent]] if exponent in tilted else []
             tilted[exponent] = torch.cat([*rows, scored.log_probs])
 
-    with hooked(
+    with (
         causal.base_model.register_forward_hook(keep),
         causal.register_forward_hook(score, with_kwargs=True),
     ):
@@ -292,5 +291,5 @@ def _listening(model: Any, read: Callable[[Tensor], _Read]) -> Iterator[list[_Re
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
         passes.append(read(output.last_hidden_state))
 
-    with hooked(causal.base_model.register_forward_hook(keep)):
+    with causal.base_model.register_forward_hook(keep):
         yield passes

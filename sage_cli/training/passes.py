@@ -85,22 +85,12 @@ def completions_alone(
         )
     names = None if names_B is None else names_B.tolist()
     passes = _Passes(causal, completion, share=share, names=names)
-    with hooked(
+    with (
         causal.register_forward_pre_hook(passes.cut_labels, with_kwargs=True),
         causal.base_model.register_forward_pre_hook(passes.begin, with_kwargs=True),
         causal.base_model.register_forward_hook(passes.end),
     ):
         yield
-
-
-@contextmanager
-def hooked(*hooks: Any) -> Iterator[None]:
-    """Remove a model's hooks after the block."""
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def can_share(causal: Any) -> bool:

@@ -134,9 +134,13 @@ def surface() -> dict[str, tuple[Any, tuple[str, ...]]]:
     }
 
 
-def require_signatures() -> None:
-    """Raise TrainingError for a release whose functions are gone or take something else."""
-    for name, (function, expected) in surface().items():
+def check_release() -> None:
+    """Raise TrainingError for a release whose functions are gone or take something else.
+
+    Warns of one whose bodies haven't been read.
+    """
+    touched = surface()
+    for name, (function, expected) in touched.items():
         parameters = tuple(inspect.signature(function).parameters) if function else ()
         if parameters[: len(expected)] != expected:
             raise TrainingError(
@@ -144,11 +148,12 @@ def require_signatures() -> None:
                 f"expected {', '.join(expected)}): the anchor can't be shaped",
                 _NEXT,
             )
-
-
-def changed_bodies() -> list[str]:
-    """Return the functions whose bodies aren't those of the release that was read."""
-    return [name for name, (f, _) in surface().items() if body_hash(f) != BODIES.get(name)]
+    if changed := [name for name, (f, _) in touched.items() if body_hash(f) != BODIES.get(name)]:
+        warnings.warn(
+            f"TRL {trl.__version__} computes {', '.join(changed)} otherwise than TRL {READ}, with "
+            f"which sage was tested: compare the records of a training run, or {_NEXT}",
+            stacklevel=2,
+        )
 
 
 def body_hash(function: Any) -> str:
@@ -168,18 +173,7 @@ def require_attributes(trainer: Any, names: Iterable[str] = ATTRIBUTES) -> None:
         )
 
 
-def warn_of_bodies() -> None:
-    """Warn of a release whose bodies haven't been read."""
-    if changed := changed_bodies():
-        warnings.warn(
-            f"TRL {trl.__version__} computes {', '.join(changed)} otherwise than TRL {READ}, with "
-            f"which sage was tested: compare the records of a training run, or {_NEXT}",
-            stacklevel=2,
-        )
-
-
-require_signatures()
-warn_of_bodies()
+check_release()
 
 # after the check: releases before 1.15 have no such head, and an import would end in a traceback
 add_fused_lm_head = utils.add_fused_lm_head
