@@ -232,8 +232,8 @@ def rollout_rows(now: Rollouts, group: int, names: Sequence[str]) -> list[dict[s
             "reward": rewards[place],
         }
         if names:
-            said = zip(names, raw[place], strict=True)
-            row["rewards"] = {name: None if math.isnan(value) else value for name, value in said}
+            by_name = zip(names, raw[place], strict=True)
+            row["rewards"] = {name: None if math.isnan(value) else value for name, value in by_name}
         shown.append(row)
     return shown
 
