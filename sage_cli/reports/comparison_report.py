@@ -36,7 +36,7 @@ from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two, whole_sample_words
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, p_value
 from sage_cli.store.files import file_stems
 
 _Key = TypeVar("_Key")
@@ -206,7 +206,8 @@ def safe_at(contrast: Contrast, k: int) -> Estimate:
     if (safe := contrast.difference.safe) is None:
         return Estimate(float("nan"))
     column = contrast.difference.ks.index(k)
-    return Estimate(float("nan"), interval=(float(safe.low_K[column]), float(safe.high_K[column])))
+    interval = (float(safe.low_K[column]), float(safe.high_K[column]))
+    return Estimate(float("nan"), interval=interval, signed=True)
 
 
 def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
@@ -225,7 +226,7 @@ NOT_BELOW = 0.05
 
 def shown_p(p: float, difference: Difference) -> Estimate:
     """Return a p-value of `difference` for a table; "<0.05" where two seeds bear no smaller one."""
-    return Estimate(p, digits=4, tiny=True, below=NOT_BELOW if difference.two_seeds else None)
+    return p_value(p, NOT_BELOW if difference.two_seeds else None)
 
 
 def contrast_json(contrast: Contrast) -> dict[str, Any]:
@@ -271,7 +272,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         *two_seeds_note(difference),
         *fragile_notes(difference, comparison.shown),
     ]
-    if comparison.crossing is not None:
+    if comparison.crossing is not None and len(comparison.shown) > 1:
         notes += crossing_notes(names, comparison.crossing, difference.ks)
     notes += map(Detail, seeds_notes(comparison))
     if comparison.support is not None:
@@ -282,9 +283,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
     """Return a sentence on where the curves cross, if that is established, and its estimates."""
     if not crossing.leader:
-        return [
-            "no crossing is tested, because the curves are equal, or have only one k or one problem"
-        ]
+        return ["no crossing is tested, because the curves are equal or there is only one problem"]
     leader, follower = names if crossing.leader == "a" else names[::-1]
     level, span = (
         f"{100 * crossing.confidence:g}% interval",
@@ -309,13 +308,13 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     a, b = names
     test = "McNemar's" if support.paired else "Fisher's"
     return [
-        f"only {a} solved {counted(len(support.gained), 'problem')}, and only {b} solved "
-        f"{len(support.lost)} (expected if both were equal: {support.gained_by_chance:.1f} and "
-        f"{support.lost_by_chance:.1f})",
+        f"{counted(len(support.gained), 'problem')} {_was(len(support.gained))} solved by {a} and "
+        f"never by {b}, and {len(support.lost)} by {b} and never by {a} (expected if both were "
+        f"equal: {support.gained_by_chance:.1f} and {support.lost_by_chance:.1f})",
         Detail(
             f"by {test} test, adjusted by Holm, at {100 * support.confidence:g}% confidence: "
-            f"{counted(len(support.surely_gained), 'problem')} that only {a} solves, and "
-            f"{len(support.surely_lost)} that only {b} solves"
+            f"{counted(len(support.surely_gained), 'problem')} that {a} solves and {b} does not, "
+            f"and {len(support.surely_lost)} that {b} solves and {a} does not"
         ),
         Detail(
             f"both solved {counted(len(support.kept), 'problem')} and neither solved "
@@ -323,6 +322,52 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
             f"{support.visible:.2g} may be among them by chance)"
         ),
     ]
+
+
+def _was(n: int) -> str:
+    return "was" if n == 1 else "were"
+
+
+def verdicts_of(contrast: Contrast, ks: Sequence[int], heading: str = "") -> list[str]:
+    """Return what was found in a sentence for each k of `ks`, the first of them below `heading`.
+
+    A difference is found where p, after Holm where there are several tests, is at most 1 minus the
+    confidence. One that isn't found comes with the one that would have been.
+    """
+    return [f"{heading if place == 0 else ''}{_verdict(contrast, k)}" for place, k in enumerate(ks)]
+
+
+def _verdict(contrast: Contrast, k: int) -> str:
+    column, (a, b) = contrast.difference.ks.index(k), contrast.labels
+    p, holm_p = float(contrast.difference.p_K[column]), float(contrast.holm_K[column])
+    gap = f"{a} − {b} = {difference_at(contrast, k)}"
+    if math.isnan(p):
+        return f"At k = {k} nothing can be tested: {gap}."
+    adjusts = not math.isnan(holm_p) and holm_p != p
+    decides = holm_p if adjusts else p
+    shown = str(shown_p(decides, contrast.difference))
+    relation = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
+    said = f"p{' (Holm)' if adjusts else ''} {relation}"
+    if decides <= 1 - contrast.difference.confidence:
+        higher, lower = (a, b) if contrast.difference.mean_K[column] > 0 else (b, a)
+        return f"At k = {k} {higher} is above {lower}: {gap}, {said}."
+    smallest = float(contrast.smallest_K[column])
+    missed = (
+        "which difference would have been found is unknown"
+        if math.isnan(smallest)
+        else f"a difference of {smallest:.3f} would have been found in {POWER:.0%} of repetitions"
+        + " by a single test" * adjusts
+    )
+    return f"At k = {k} no difference is found: {gap}, {said}; {missed}."
+
+
+VERDICTS = 3
+"""Values of k that have a verdict each; of more, only the first and the last have one."""
+
+
+def told_ks(ks: Sequence[int]) -> Sequence[int]:
+    """Return the values of k whose verdicts stand above the tables."""
+    return ks if len(ks) <= VERDICTS else (ks[0], ks[-1])
 
 
 def reading_notes(differences: Sequence[Difference]) -> list[str]:
@@ -339,8 +384,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     ]
     if any(difference.safe is not None for difference in differences):
         notes = [
-            "quote the difference with its interval; the conservative interval also holds if rare "
-            "problems lose much",
+            "quote the difference with its interval; the conservative interval (--notes) also "
+            "holds if rare problems lose much",
             *notes,
             Detail(
                 "conservative: Gaffke's bounds alone, which hold for every distribution of the "
@@ -461,7 +506,7 @@ def unchecked_notes(names: Sequence[str]) -> list[str]:
 
 
 AVERAGE = "average"
-DIFFERENCE_COLUMNS = "difference, safe=conservative, detectable, p, p (Holm)"
+DIFFERENCE_COLUMNS = "difference, safe=conservative?, detectable, p, p (Holm)"
 AVERAGE_NOTE = (
     "all benchmarks have the same weight; interval and p are Howe's, from the errors of the "
     "benchmarks, whose problems are independent"
@@ -491,15 +536,17 @@ def comparison_document(
     if len(comparisons) > 1:
         rows[AVERAGE] = average_of(list(rows.values()))
     rows = adjusted(rows, shown)
+    tests = sum(int(np.isfinite(row.holm_K).sum()) for row in rows.values())
     tables = []
     for benchmark, comparison in comparisons.items():
         about_both = comparison_notes(comparison)
         guess = (guesses or {}).get(benchmark)
-        tables.append(comparison_table(benchmark, rows[benchmark], shown, about_both, guess))
+        table = comparison_table(benchmark, rows[benchmark], shown, about_both, guess)
+        tables.append(table if tests > 1 else _without_holm(table))
     if AVERAGE in rows:
         heading = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
-    tests = sum(int(np.isfinite(row.holm_K).sum()) for row in rows.values())
+    verdicts = _verdicts(rows, shown)
     data = {
         "comparisons": {
             name: comparison_json(a, rows[name])
@@ -508,6 +555,7 @@ def comparison_document(
         },
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},
+        "verdicts": verdicts,
         "statistic": statistic.name,
     }
     panels = {
@@ -519,9 +567,7 @@ def comparison_document(
     reading = (
         *((f"{statistic.name}: the chance that {statistic.meaning}",) if unusual else ()),
         *reading_notes([row.difference for row in rows.values()]),
-        f"p (Holm): adjusted for the {tests} tests of these tables"
-        if tests != 1
-        else "p (Holm): there is only one test, so nothing is adjusted",
+        *([f"p (Holm): adjusted for the {tests} tests of these tables"] if tests > 1 else []),
         Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
     )
     lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", TERMINAL_COLUMNS))
@@ -545,7 +591,24 @@ def comparison_document(
             ),
         ),
         notes=notes,
+        verdicts=tuple(verdicts),
     )
+
+
+def _verdicts(rows: Mapping[str, Contrast], ks: Sequence[int]) -> list[str]:
+    """Return the verdicts of the benchmarks' average, or of the only benchmark."""
+    contrast = overall_contrast(rows)
+    heading = f"On average over {len(rows) - 1} benchmarks: " if AVERAGE in rows else ""
+    return [] if contrast is None else verdicts_of(contrast, told_ks(ks), heading)
+
+
+def _without_holm(table: Table) -> Table:
+    """Return a table without the column of adjusted p-values, which says nothing of one test."""
+    columns = tuple(
+        replace(column, detail=column.detail or column.name == "p (Holm)")
+        for column in table.columns
+    )
+    return replace(table, columns=columns)
 
 
 NOTE_LINES = 12
@@ -581,9 +644,18 @@ def few_lines(
 def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
     """Return a comparison behind that with the own control; p of that is in no family."""
     contrasts = {name: contrast_of_curves(comparison) for name, comparison in own.items()}
-    tables = (comparison_table(n, c, powers_of_two(own[n].shown)) for n, c in contrasts.items())
+    ks = {name: powers_of_two(comparison.shown) for name, comparison in own.items()}
+    tables = (_without_holm(comparison_table(n, c, ks[n])) for n, c in contrasts.items())
     data = {"own_control": {name: contrast_json(contrast) for name, contrast in contrasts.items()}}
-    return replace(document, data={**document.data, **data}, tables=(*tables, *document.tables))
+    first = next(iter(contrasts))
+    heading = f"On {first}: " if len(contrasts) > 1 else ""
+    verdicts = verdicts_of(contrasts[first], told_ks(ks[first]), heading)
+    return replace(
+        document,
+        data={**document.data, **data},
+        tables=(*tables, *document.tables),
+        verdicts=(*verdicts, *document.verdicts),
+    )
 
 
 def comparison_table(

@@ -21,12 +21,14 @@ from sage_cli.grading.grades import STATUSES, status_in_words
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.reports.tables import (
     Table,
+    cell_text,
     essential,
     is_text,
     print_table,
     to_csv,
     to_latex,
     to_markdown,
+    without_details,
 )
 from sage_cli.settings.own_code import names_code
 from sage_cli.store.files import (
@@ -224,7 +226,8 @@ class Document:
     """The results of a command, for people and for programs.
 
     `name` is the stem of its files; `data` the numbers, at the top level of the JSON; `tables` are
-    for people, `sheets` (file stem -> table) become CSV files; `notes` stand below the tables.
+    for people, `sheets` (file stem -> table) become CSV files; `verdicts`, what was found in a
+    sentence each, stand above the tables, and `notes` below.
     """
 
     name: str
@@ -235,6 +238,7 @@ class Document:
     sheets: Mapping[str, Table] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if taken := RESERVED & set(self.data):
@@ -250,6 +254,7 @@ class Document:
     def content(self) -> str:
         """Return the hash of all that is shown, without its provenance (commit, command)."""
         shown = [self.data, self.all_notes, [figure.stem for figure in self.figures]]
+        shown += [self.verdicts] if self.verdicts else []
         tables = [*map(to_markdown, self.tables), *self._csv.values()]
         parts = [__version__, FIGURES_VERSION, self.name, self.title, *tables, json_text(shown)]
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
@@ -260,8 +265,8 @@ class Document:
 
     @property
     def essentials(self) -> Document:
-        """Return it without notes that are details."""
-        tables = tuple(replace(table, notes=essential(table.notes)) for table in self.tables)
+        """Return it without the columns and notes that are details."""
+        tables = tuple(map(without_details, self.tables))
         return replace(self, tables=tables, notes=essential(self.notes))
 
     def as_json(self) -> dict[str, Any]:
@@ -311,8 +316,9 @@ class Report:
 
 
 def markdown(document: Document) -> str:
-    """Return the title (unless it is a table's), the tables, and the notes as a list."""
-    parts = [*map(to_markdown, document.tables)]
+    """Return the title (unless it is a table's), verdicts, tables, and the notes as a list."""
+    verdicts = [" ".join(document.verdicts) + "\n"] if document.verdicts else []
+    parts = [*verdicts, *map(to_markdown, document.tables)]
     if document.title not in [table.title for table in document.tables]:
         parts.insert(0, f"# {document.title}\n")
     if document.all_notes:
@@ -467,7 +473,7 @@ def shown_table(table: Table) -> Shown:
             }
             for index, column in enumerate(table.columns)
         ],
-        "rows": [[str(cell) for cell in row.cells] for row in table.rows],
+        "rows": [list(map(cell_text, table.columns, row.cells)) for row in table.rows],
         "rules": [i for i in range(1, len(sections)) if sections[i] != sections[i - 1]],
         "notes": list(table.notes),
     }
@@ -491,6 +497,8 @@ def _section(chapter: Chapter, section: Document, several: bool) -> Shown:
 def print_document(document: Document, console: Console, *, details: bool = False) -> None:
     """Print the tables and the notes; with `details` also those that are details."""
     shown = document if details else document.essentials
+    for verdict in shown.verdicts:
+        console.print(Text(verdict, style="bold"))
     for table in shown.tables:
         print_table(table, console)
     for note in shown.all_notes:

@@ -33,6 +33,7 @@ from sage_cli.reports.tables import (
     Scores,
     Table,
     columns,
+    p_value,
     to_records,
 )
 
@@ -305,7 +306,7 @@ def gap_cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
     return (
         Estimate(gap.accuracy),
         Estimate(gap.difference, interval=(gap.low, gap.high), signed=True),
-        Estimate(gap.p, tiny=True),
+        p_value(gap.p),
         *(Estimate(t, digits=2) for t in (gap.at, gap.other_at)),
         Estimate(gap.unreached / gap.resamples, digits=3),
     )

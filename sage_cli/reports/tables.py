@@ -17,6 +17,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 UNDEFINED = "–"
+P_DIGITS = 2
+"""Significant digits of a p-value."""
+SMALLEST_P = 0.0001
+"""Smaller p-values are shown as "<0.0001": no test here is exact so far out."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,9 @@ class Estimate:
     """A number with its standard deviation or interval, if it has one.
 
     With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
-    `significant`, digits are significant ones. A value of at most `below` is shown as "<0.05", for
-    a p-value that is no more exact. NaN is undefined; its interval, if any, is shown alone.
+    `significant`, digits are significant ones; with both, zeros at the end are kept, and smaller
+    numbers are shown as `SMALLEST_P`. A value of at most `below` is shown as "<0.05", for a p-value
+    that is no more exact. NaN is undefined; its interval, if any, is shown alone.
     """
 
     value: float
@@ -46,6 +51,9 @@ class Estimate:
             return self._span() or UNDEFINED
         if self.below is not None and self.value <= self.below:
             return f"<{self.below:g}"
+        if self.significant and self.tiny:
+            smallest = 0 < self.value < SMALLEST_P
+            return f"<{SMALLEST_P:.4f}" if smallest else f"{self.value:#.{self.digits}g}"
         if self.significant:
             return f"{self.value:.{self.digits}g}"
         if self.tiny and 0 < self.value < 10.0**-self.digits:
@@ -56,10 +64,11 @@ class Estimate:
         return f"{text} {self._span()}".rstrip()
 
     def _span(self) -> str:
-        """Return the interval as `[0.010, 0.025]`, or nothing."""
+        """Return the interval as `[0.010, 0.025]`, signed as the value is, or nothing."""
         if self.interval is None or any(map(math.isnan, self.interval)):
             return ""
-        low, high = (f"{end:.{self.digits}f}" for end in self.interval)
+        sign = "+" if self.signed else ""
+        low, high = (f"{end:{sign}.{self.digits}f}" for end in self.interval)
         return f"[{low}, {high}]"
 
     def negated(self) -> Estimate:
@@ -73,6 +82,11 @@ class Estimate:
         low, high = self.interval or (None, None)
         numbers = {"": self.value, "sd": self.sd, "low": low, "high": high}
         return {k: v for k, v in numbers.items() if v is not None and not math.isnan(v)}
+
+
+def p_value(p: float, below: float | None = None) -> Estimate:
+    """Return a p-value as all tables show it: two significant digits, or "<0.0001"."""
+    return Estimate(p, digits=P_DIGITS, significant=True, tiny=True, below=below)
 
 
 class Detail(str):
@@ -95,13 +109,17 @@ class Column:
     """A heading, and the `group` (such as a benchmark) that neighbouring columns share.
 
     Columns of a `part`, by default those of a group, stay together when a wide table is split. CSV
-    and JSON have the `name`, which stays; people read the `label`, if there is one.
+    and JSON have the `name`, which stays; people read the `label`, if there is one. Whole numbers
+    below a `count` have thousands separators where people read them; seeds, years and IDs are no
+    counts. A `detail` is left out of a terminal's table unless all notes are asked for.
     """
 
     name: str
     group: str = ""
     part: str = ""
     label: str = ""
+    count: bool = False
+    detail: bool = False
 
     @property
     def heading(self) -> str:
@@ -110,9 +128,22 @@ class Column:
 
 
 def columns(names: str) -> tuple[Column, ...]:
-    """Return a column for each of the names, which commas separate; `name=label` has a label."""
-    parts = (name.strip().partition("=") for name in names.split(","))
-    return tuple(Column(name, label=label) for name, _, label in parts)
+    """Return a column for each of the names, which commas separate.
+
+    `name=label` has a label; `name#` is a count, and `name?` a detail.
+    """
+    columns = []
+    for text in names.split(","):
+        name, _, label = text.strip().partition("=")
+        marks = text.strip()[len(text.strip().rstrip("#?")) :]
+        name, label = name.rstrip("#?"), label.rstrip("#?")
+        columns.append(Column(name, label=label, count="#" in marks, detail="?" in marks))
+    return tuple(columns)
+
+
+def cell_text(column: Column, cell: Cell) -> str:
+    """Return a cell as people read it below `column`."""
+    return f"{cell:,}" if column.count and isinstance(cell, int) else str(cell)
 
 
 @dataclass(frozen=True)
@@ -141,6 +172,12 @@ class Table:
 def essential(notes: Sequence[str]) -> tuple[str, ...]:
     """Return the notes that are not details."""
     return tuple(note for note in notes if not isinstance(note, Detail))
+
+
+def without_details(table: Table) -> Table:
+    """Return a table without the columns and notes that are details."""
+    kept = [place for place, column in enumerate(table.columns) if not column.detail]
+    return replace(_of(table, kept), notes=essential(table.notes))
 
 
 def is_text(table: Table, index: int) -> bool:
@@ -199,11 +236,16 @@ def to_markdown(table: Table) -> str:
     """Return a pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.heading}".strip() for column in table.columns]
     aligns = [":--" if is_text(table, index) else "--:" for index in range(len(heads))]
-    body = [[str(cell) for cell in row.cells] for row in table.rows]
+    body = _texts(table)
     escaped = [[_in_pipes(cell) for cell in cells] for cells in (heads, aligns, *body)]
     lines = ["| " + " | ".join(cells) + " |" for cells in escaped]
     notes = [f"\n{note}" for note in table.notes]
     return "\n".join([f"**{_LINE_ENDS.sub(' ', table.title)}**\n", *lines, *notes]) + "\n"
+
+
+def _texts(table: Table) -> list[list[str]]:
+    """Return the text of every cell."""
+    return [list(map(cell_text, table.columns, row.cells)) for row in table.rows]
 
 
 def to_csv(table: Table) -> str:
@@ -250,7 +292,7 @@ def to_latex(table: Table) -> str:
     for index, row in enumerate(table.rows):
         if index and row.section != table.rows[index - 1].section:
             lines.append(r"\midrule")
-        lines.append(_latex_row([_tex(str(cell)) for cell in row.cells]))
+        lines.append(_latex_row([_tex(text) for text in map(cell_text, table.columns, row.cells)]))
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\par\footnotesize {_tex(note)}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
@@ -343,7 +385,8 @@ def rich_table(table: Table, *, tight: bool = False) -> RichTable:
     for index, row in enumerate(table.rows):
         following = table.rows[index + 1 : index + 2]
         ends = bool(following) and following[0].section != row.section
-        rendered.add_row(*(escape(str(cell)) for cell in row.cells), end_section=ends)
+        cells = map(escape, map(cell_text, table.columns, row.cells))
+        rendered.add_row(*cells, end_section=ends)
     return rendered
 
 
@@ -357,7 +400,8 @@ def _header(table: Table, index: int, tight: bool) -> list[str]:
 
 
 def _widest_cell(table: Table, index: int) -> int:
-    return max((len(str(row.cells[index])) for row in table.rows), default=0)
+    column = table.columns[index]
+    return max((len(cell_text(column, row.cells[index])) for row in table.rows), default=0)
 
 
 def _unbroken(table: Table, tight: bool) -> Iterator[str]:
@@ -366,7 +410,7 @@ def _unbroken(table: Table, tight: bool) -> Iterator[str]:
         if not is_text(table, index):
             yield from _header(table, index, tight)
         for row in table.rows:
-            cell = str(row.cells[index])
+            cell = cell_text(table.columns[index], row.cells[index])
             words = cell.split() if is_text(table, index) else [cell]
             yield from (word for word in words if len(word) <= LONG_WORD)
 

@@ -15,7 +15,7 @@ from sage_cli.reports.comparison_report import (
     overall_contrast,
 )
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns
+from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, p_value
 from sage_cli.trials.suites.declaration import (
     ALPHA,
     BASE,
@@ -167,7 +167,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     for decided, printed in zip(claims, published, strict=True):
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
         below = NOT_BELOW if decided.two_seeds else None
-        p_holm = Estimate(decided.p_holm, digits=4, tiny=True, below=below)
+        p_holm = p_value(decided.p_holm, below)
         numbers = (Estimate(decided.detectable), p_holm)
         verdict = (
             " ".join(map(shown_label, decided.claim.text.split())) + other_k,

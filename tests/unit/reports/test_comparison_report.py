@@ -52,7 +52,9 @@ def test_table_and_notes():
     assert document.data["comparisons"]["aime"]["about"] == "models"
     assert table.notes[1].startswith("no crossing is established: ")
     assert table.notes[2].startswith("crossing: estimate 2, 95% interval ")
-    assert table.notes[3].startswith("only grpo solved 0 problems, and only base solved 1 (")
+    assert table.notes[3].startswith(
+        "0 problems were solved by grpo and never by base, and 1 by base and never by grpo ("
+    )
     assert table.notes[4].startswith(
         "by Fisher's test, adjusted by Holm, at 95% confidence: 0 problems "
     )
@@ -68,7 +70,7 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     begin = (
         "95% intervals",
         "no crossing",
-        "only rl solved",
+        "0 problems were solved by rl",
         "at k = n = 4",
         "quote the difference",
         "detectable:",
@@ -82,6 +84,40 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     for word in ("Bloom 1995", "Gaffke", "share their random numbers"):
         assert word in text
         assert word not in markdown(shown)
+
+
+def test_the_verdict_comes_first_with_the_difference_that_would_have_been_found():
+    generator = np.random.default_rng(2)
+    p_P = generator.beta(2, 2, PROBLEMS)
+    base = replace(many(generator.binomial(16, p_P)), label="sft")
+    same = replace(many(generator.binomial(16, p_P)), label="rl")
+    better = replace(many(generator.binomial(16, p_P**0.2)), label="rl")
+
+    def verdicts(side, ks):
+        one = compare_sides(side, base, ks)
+        document = comparison_document({"aime": one}, Provenance())
+        assert document.data["verdicts"] == list(document.verdicts)
+        assert markdown(document).index(document.verdicts[0]) < markdown(document).index("| k |")
+        return one.difference, document
+
+    gap, document = verdicts(better, (1,))
+    cell = f"rl − sft = +{gap.mean_K[0]:.3f} [+{gap.low_K[0]:.3f}, +{gap.high_K[0]:.3f}]"
+    assert document.verdicts == (f"At k = 1 rl is above sft: {cell}, p = {gap.p_K[0]:#.2g}.",)
+    # one test has no adjusted p, and one k no crossing
+    assert "p (Holm)" not in [column.name for column in document.essentials.tables[0].columns]
+    assert not any("cross" in note or "Holm" in note for note in document.essentials.all_notes)
+    assert not any("crossing" in note for note in document.tables[0].notes)
+
+    gap, document = verdicts(same, (1,))
+    detectable = document.data["comparisons"]["aime"]["smallest_detectable"][0]
+    assert document.verdicts[0].startswith("At k = 1 no difference is found: rl − sft = ")
+    assert document.verdicts[0].endswith(
+        f"p = {gap.p_K[0]:#.2g}; a difference of {detectable:.3f} would have been found in 80% of "
+        "repetitions."
+    )
+    _, document = verdicts(same, (1, 2, 4, 8))  # of more than three k the first and the last
+    assert [verdict.split()[3] for verdict in document.verdicts] == ["1", "8"]
+    assert all("p (Holm) = " in verdict for verdict in document.verdicts)
 
 
 def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data():
@@ -127,7 +163,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     # an unseen share of 1 - .025^(1/60) = 6% might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
     assert low < 0 < high
-    assert str(table.rows[0].cells[place]) == f"[−{-low:.3f}, {high:.3f}]"
+    assert str(table.rows[0].cells[place]) == f"[−{-low:.3f}, +{high:.3f}]"
     written = comparison_json(one, contrast_of_curves(one))
     assert written["p"][0] <= 0.05
     assert written["fragile"][:2] == [True, True]
@@ -309,7 +345,7 @@ def test_a_terminal_shows_twelve_lines_of_notes_and_the_files_all():
     assert all(warning in notes for warning in warned)  # of three lines each, before the others
     assert len(notes) == len(set(notes))  # nothing is said twice
     text = markdown(document)
-    for words in ("quote the difference", "at k = n = 4", "only rl solved"):
+    for words in ("quote the difference", "at k = n = 4", "solved by rl and never by sft"):
         assert words in text
 
 

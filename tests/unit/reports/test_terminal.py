@@ -8,7 +8,7 @@ from sweep_cells import BOTH, GRID, MEMORY, at, done, sweep_document
 
 from sage_cli.reports.comparison_report import DIFFERENCE_COLUMNS
 from sage_cli.reports.document import Document, Provenance, print_document
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, p_value
 from sage_cli.trials.sweep.report import SweepTrial
 
 TABLE = Table(
@@ -80,7 +80,7 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
     assert lines[0] == " against ".join(RUNS)
     assert lines[-1] == note  # as wide as the terminal, also below a narrow table
     assert not any("…" in line for line in lines)
-    assert any("+0.045 [−0.073, 0.164]" in line for line in lines)
+    assert any("+0.045 [−0.073, +0.164]" in line for line in lines)
     for part in ("grpo-", "branch-", "seed1-", "4f3a", "dapo-", "none-", "77aa"):
         assert any(part in line for line in lines[2:7])
 
@@ -94,18 +94,21 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
         RUNS,
     ],
 )
-def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a, b):
-    low, p = Estimate(0.019, interval=(-0.005, 0.042), signed=True), Estimate(0.1209, digits=4)
-    safe = Estimate(math.nan, interval=(-0.012, 0.051))
+def test_a_comparison_is_one_table_of_80_columns_and_with_its_details_of_100(a, b):
+    low, p = Estimate(0.019, interval=(-0.005, 0.042), signed=True), p_value(0.1209)
+    safe = Estimate(math.nan, interval=(-0.012, 0.051), signed=True)
     means = (Estimate(0.765), Estimate(0.747))
     row = Row((256, *means, low, safe, Estimate(0.033), p, p))
     heads = tuple(map(Column, ("k", a, b)))
     table = Table(f"{a} against {b}", (*heads, *columns(DIFFERENCE_COLUMNS)), (row,))
-    lines = printed(table, 100).splitlines()
-    assert sum(line.startswith("┏") for line in lines) == 1
-    assert max(map(len, lines)) <= 100
-    for part in (*a.split("-"), *b.split("-"), "+0.019 [−0.005, 0.042]", "[−0.012, 0.051]"):
-        assert any(part in line for line in lines[1:])
+    for width, details in ((100, True), (80, False)):
+        lines = printed(table, width, details=details).splitlines()
+        assert sum(line.startswith("┏") for line in lines) == 1
+        assert max(map(len, lines)) <= width
+        safe_shown = ["[−0.012, +0.051]"] if details else []
+        for part in (*a.split("-"), *b.split("-"), "+0.019 [−0.005, +0.042]", *safe_shown):
+            assert any(part in line for line in lines[1:])
+        assert any("conservative" in line for line in lines) == details
 
 
 @pytest.mark.parametrize("label", ["dapo-no-kl > initial policy at pass@1", "a > b at pass@256"])

@@ -94,7 +94,7 @@ function differenceOf(found, difference, params) {
   const log = (params.axis ?? "log") === "log";
   const look = found.curves.find((one) => one.policy === difference.a).look;
   const points = difference.k.map((k, place) => ({ x: k, y: difference.mean[place], low: difference.low[place], high: difference.high[place] }));
-  const p = (value) => (value < 0.001 ? "p < 0.001" : `p = ${value.toFixed(3)}`);
+  const p = (value) => (value < 0.0001 ? "p < 0.0001" : `p = ${value.toPrecision(2)}`); // as tables.py's p_value
   const told = [difference.k.length - 1, 0].map((place) => `k = ${difference.k[place]}: ${signed(difference.mean[place])} [${signed(difference.low[place])}, ${signed(difference.high[place])}], ${p(difference.p[place])}`).reverse();
   return figure({
     title: "pass@k difference (A − B)", name: "difference",
