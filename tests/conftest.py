@@ -203,8 +203,9 @@ def warm(tmp_path_factory):
 
     All workers of a session share what it takes.
     """
-    from warm import warm as programs
+    from warm import start_warm
 
     mine = tmp_path_factory.getbasetemp()
-    with programs((mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "warm") as found:
-        yield found
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return start_warm(mine.parent / "warm", os.getppid())
+    return start_warm(mine / "warm", os.getpid())

@@ -3,13 +3,12 @@
 import json
 import os
 import signal
-import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from warm_server import Server
 
 ASLEEP = """
 import json, os, sys, time
@@ -80,11 +79,27 @@ def test_it_ends_with_its_client(start, number):
         time.sleep(0.01)
 
 
-def test_the_server_outlives_a_client_that_dies_as_its_command_ends():
-    """It may learn of both at once, and has then closed the connection when it looks at it."""
-    client, _ = socket.socketpair()
-    client.close()
-    Server.hand_on(None, client, os.getpid())  # this process goes on, too
+def test_the_server_outlives_a_client_that_dies_as_its_command_ends(start):
+    client, told = start()
+    for process in (client.pid, told["process"]):
+        os.kill(process, signal.SIGKILL)
+    _, told = start()
+    assert told["torch"]
+
+
+def test_the_server_ends_when_its_owner_is_gone(tmp_path):
+    owner = subprocess.Popen(["true"])
+    owner.wait()
+    program = f"import warm_server; print(warm_server.next_command('socket', {owner.pid}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "None\n"
 
 
 def test_a_command_prints_and_ends_as_one_that_begins_cold(warm, tmp_path):

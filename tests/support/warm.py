@@ -6,25 +6,20 @@ are typed so too.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import warm_client
-import warm_server
 from filelock import FileLock
 
+HERE = Path(__file__).resolve().parent
 PYTHON = """#!/bin/sh
 [ "$1" = -u ] && shift
 case "$1 $2" in "-m sage_cli" | *".py "*) warm=yes ;; esac
 exec {python} ${{warm:+-I -S {client} {socket} {program}}} "$@"
 """
-ROOM = " " * 1024
-"""An argument in whose place tasks that are forked show their command lines."""
 SAGE = """#!/bin/sh
 exec {program} -m sage_cli "$@"
 """
@@ -56,46 +51,23 @@ class Warm:
         return [sys.executable, "-c", f"{line}; from sage_cli.cli.app import main; main()"]
 
 
-@contextmanager
-def warm(folder):
-    """The programs in `folder`, which several processes of tests may share."""
+def start_warm(folder, owner):
+    """The programs in `folder`, which processes of tests share, until the process `owner` ends."""
     folder.mkdir(exist_ok=True)
-    path, programs = folder / "socket", Warm(folder)
-    server = None
+    programs, path = Warm(folder), folder / "socket"
     with FileLock(folder / "lock"):
-        if (lease := _lease(path)) is None:
-            server = _start(path)
+        if not path.exists():
             _write(programs, path)
-            lease = _lease(path)
-            assert lease is not None
-    with lease:
-        yield programs
-    if server is not None:  # it ends when the last one has given its lease back
-        server.wait()
+            _start(path, owner)
+    return programs
 
 
-def _lease(path):
-    """A connection that keeps the server alive; None where there is no server."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(path))
-        connection.sendall(warm_server.LEASE)
-        answered = connection.recv(len(warm_server.LEASE))
-    except OSError:
-        answered = b""
-    if not answered:  # nobody is there, or is just ending
-        connection.close()
-    return connection if answered else None
-
-
-def _start(path):
-    for old in (path, Path(f"{path}.new")):
-        old.unlink(missing_ok=True)
-    repository = Path(__file__).resolve().parents[2]
+def _start(path, owner):
     log = path.with_name("log")
+    repository = HERE.parents[1]
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [sys.executable, warm_server.__file__, str(path), ROOM],
+            [sys.executable, str(HERE / "warm_server.py"), str(path), str(owner)],
             cwd=repository,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -111,13 +83,12 @@ def _start(path):
     while not path.exists():
         assert server.poll() is None, log.read_text()
         time.sleep(0.05)
-    return server
 
 
 def _write(programs, path):
     parts = {
         "python": sys.executable,
-        "client": warm_client.__file__,
+        "client": HERE / "warm_client.py",
         "socket": path,
         "program": programs.python,
     }
