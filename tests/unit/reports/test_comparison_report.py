@@ -89,8 +89,9 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
 def test_the_verdict_comes_first_with_the_difference_that_would_have_been_found():
     generator = np.random.default_rng(2)
     p_P = generator.beta(2, 2, PROBLEMS)
-    base = replace(many(generator.binomial(16, p_P)), label="sft")
-    same = replace(many(generator.binomial(16, p_P)), label="rl")
+    c_P = generator.binomial(16, p_P)
+    one_more_or_less = np.clip(c_P + np.resize([1, -1], PROBLEMS), 0, 16)
+    base, same = replace(many(c_P), label="sft"), replace(many(one_more_or_less), label="rl")
     better = replace(many(generator.binomial(16, p_P**0.2)), label="rl")
 
     def verdicts(side, ks):
