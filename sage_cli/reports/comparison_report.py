@@ -328,27 +328,30 @@ def _was(n: int) -> str:
     return "was" if n == 1 else "were"
 
 
-def verdicts_of(contrast: Contrast, ks: Sequence[int], heading: str = "") -> list[str]:
+def verdicts_of(
+    contrast: Contrast, ks: Sequence[int], heading: str = "", *, tests: int = 1
+) -> list[str]:
     """Return what was found in a sentence for each k of `ks`, the first of them below `heading`.
 
-    A difference is found where p, after Holm where there are several tests, is at most 1 minus the
-    confidence. One that isn't found comes with the one that would have been.
+    A difference is found where p, after Holm where there are several `tests`, is at most 1 minus
+    the confidence. One that isn't found comes with the one that would have been.
     """
-    return [f"{heading if place == 0 else ''}{_verdict(contrast, k)}" for place, k in enumerate(ks)]
+    return [
+        f"{heading if place == 0 else ''}{_verdict(contrast, k, adjusted=tests > 1)}"
+        for place, k in enumerate(ks)
+    ]
 
 
-def _verdict(contrast: Contrast, k: int) -> str:
+def _verdict(contrast: Contrast, k: int, *, adjusted: bool) -> str:
     column, (a, b) = contrast.difference.ks.index(k), contrast.labels
-    p, holm_p = float(contrast.difference.p_K[column]), float(contrast.holm_K[column])
+    p = float((contrast.holm_K if adjusted else contrast.difference.p_K)[column])
     gap = f"{a} − {b} = {difference_at(contrast, k)}"
     if math.isnan(p):
         return f"At k = {k} nothing can be tested: {gap}."
-    adjusts = not math.isnan(holm_p) and holm_p != p
-    decides = holm_p if adjusts else p
-    shown = str(shown_p(decides, contrast.difference))
+    shown = str(shown_p(p, contrast.difference))
     relation = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
-    said = f"p{' (Holm)' if adjusts else ''} {relation}"
-    if decides <= 1 - contrast.difference.confidence:
+    said = f"p{' (Holm)' if adjusted else ''} {relation}"
+    if p <= 1 - contrast.difference.confidence:
         higher, lower = (a, b) if contrast.difference.mean_K[column] > 0 else (b, a)
         return f"At k = {k} {higher} is above {lower}: {gap}, {said}."
     smallest = float(contrast.smallest_K[column])
@@ -356,7 +359,7 @@ def _verdict(contrast: Contrast, k: int) -> str:
         "which difference would have been found is unknown"
         if math.isnan(smallest)
         else f"a difference of {smallest:.3f} would have been found in {POWER:.0%} of repetitions"
-        + " by a single test" * adjusts
+        + " by a single test" * adjusted
     )
     return f"At k = {k} no difference is found: {gap}, {said}; {missed}."
 
@@ -546,7 +549,7 @@ def comparison_document(
     if AVERAGE in rows:
         heading = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
-    verdicts = _verdicts(rows, shown)
+    verdicts = _verdicts(rows, shown, tests)
     data = {
         "comparisons": {
             name: comparison_json(a, rows[name])
@@ -595,11 +598,11 @@ def comparison_document(
     )
 
 
-def _verdicts(rows: Mapping[str, Contrast], ks: Sequence[int]) -> list[str]:
+def _verdicts(rows: Mapping[str, Contrast], ks: Sequence[int], tests: int) -> list[str]:
     """Return the verdicts of the benchmarks' average, or of the only benchmark."""
     contrast = overall_contrast(rows)
     heading = f"On average over {len(rows) - 1} benchmarks: " if AVERAGE in rows else ""
-    return [] if contrast is None else verdicts_of(contrast, told_ks(ks), heading)
+    return [] if contrast is None else verdicts_of(contrast, told_ks(ks), heading, tests=tests)
 
 
 def _without_holm(table: Table) -> Table:
