@@ -50,7 +50,7 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     )
     with doing("loading libraries"):
-        from sage_cli.training.run import unnamed_preset
+        from sage_cli.models.start_settings import unnamed_preset
         from sage_cli.trials.readiness import WARNINGS, Readiness
 
     note = unnamed_preset(init, settings, named=bool(preset or config))

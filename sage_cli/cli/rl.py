@@ -77,7 +77,8 @@ def command(
     """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
     from sage_cli.cli.live import Live
     from sage_cli.models.stages import plan_of
-    from sage_cli.training.run import RlTraining, unnamed_preset
+    from sage_cli.models.start_settings import unnamed_preset
+    from sage_cli.training.run import RlTraining
 
     check_gpu_option(gpu, dry_run)
     settings = options.load_config(

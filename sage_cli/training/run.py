@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
-from sage_cli.config.load import changed, require_named_model
+from sage_cli.config.load import require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.counted import counted
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
@@ -36,15 +36,15 @@ from sage_cli.models.folders import (
 from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import planned_base, rl_run, sft_run
-from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.reference import check_teacher, reference_policy, teacher_of
 from sage_cli.models.shipped_base import put_in_place, shipped_source, why_not_shipped
 from sage_cli.models.stages import Described, Stage
+from sage_cli.models.start_settings import with_model_of
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.backends import chosen_backend
 from sage_cli.settings.model import ScratchModel, kernel_arguments, trained_dtype
-from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Origin, Run, Runs
@@ -376,39 +376,6 @@ class InitialPolicy(Stage):
     @cached_property
     def _training(self) -> SftTraining:
         return SftTraining(config=self.config)
-
-
-def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
-    """Return `config` with the model called `init` in the place of one from scratch.
-
-    A folder or a model of the Hub that no run made describes itself. What `sage export` wrote is a
-    run's, and stays with the run's settings.
-    """
-    if init is None or not isinstance(config.model, ScratchModel):
-        return config
-    runs = Runs(config.run.root)
-    if named_run(init, runs) is not None or named_policy(init, runs).own_settings:
-        return config
-    started = changed(config, {"model.kind": "pretrained", "model.path": init})
-    for name in ScratchModel.model_fields:
-        typed = any(layer.typed and layer.names(f"model.{name}") for layer in config._layers)
-        if typed and not hasattr(started.model, name):
-            raise ConfigurationError(
-                f"model.{name} has no effect, because {init} has its own config.json",
-                "leave it out",
-            )
-    return started
-
-
-def unnamed_preset(init: str | None, config: SageConfig, *, named: bool) -> str | None:
-    """Return a note where a model that no run made gets the settings of a preset not `named`."""
-    if named or with_model_of(init, config) is config:
-        return None
-    tau = f", τ {config.guide.tau:g}" if hasattr(config.guide, "tau") else ""
-    return (
-        f"no preset was given, so all other settings are those of the preset {DEFAULT_PRESET} "
-        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME chooses another"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

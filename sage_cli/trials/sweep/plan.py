@@ -18,6 +18,7 @@ from sage_cli.models.facts import evaluation_facts, rl_facts
 from sage_cli.models.folders import is_adapter
 from sage_cli.models.policy import named_policy
 from sage_cli.models.stages import Described, memory_of
+from sage_cli.models.start_settings import with_model_of
 from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.former_names import hashed_key
@@ -27,7 +28,7 @@ from sage_cli.settings.sweep import SweepSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
-from sage_cli.training.run import RlTraining, with_model_of
+from sage_cli.training.run import RlTraining
 from sage_cli.trials.cost import cost_left
 from sage_cli.trials.stored_results import stored_results
 from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
