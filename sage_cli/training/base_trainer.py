@@ -18,7 +18,7 @@ from sage_cli.settings.model import ComputeDtype
 from sage_cli.settings.sft import SftSection
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import interrupted, rotate, seal
+from sage_cli.training.checkpoints import interrupted, rotate, seal, step_of
 from sage_cli.training.hardware import precision_arguments
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.launch import StopSignals, is_launched
@@ -122,6 +122,7 @@ def run_trainer(
     signals = StopSignals(patient=is_launched(), period=period)
     trainer.add_callback(Interruption(trainer, signals, save_minutes))
     trainer.add_callback(VerifiedStart)
+    signals.done(step_of(checkpoint) if checkpoint else 0, trainer.args.max_steps)
     with memory_explained(need, run), signals:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if signals.number:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -577,15 +578,15 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return {"anchor/beta": beta * self.beta_share(self.state.global_step - 1)}
 
 
+@dataclass
 class _Length(TrainerCallback):  # type: ignore[misc]
     """Sets the guide's number of steps, which Transformers computes when training begins."""
 
-    def __init__(self, trainer: GuidedGRPOTrainer) -> None:
-        self._trainer = trainer
+    trainer: GuidedGRPOTrainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Set the length of the guide's schedule."""
-        self._trainer.guide = self._trainer.guide.for_training(state.max_steps)
+        self.trainer.guide = self.trainer.guide.for_training(state.max_steps)
 
 
 def can_balance(causal: Any) -> bool:

@@ -28,10 +28,6 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         self._trainer, self._signals, self._save_s = trainer, signals, 60 * save_minutes
         self._saved_at = monotonic()
 
-    def on_step_begin(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
-        """Record how far the boundary is, for a signal that arrives within this step."""
-        self._signals.done(state.global_step, state.max_steps)
-
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
         """At a boundary, request a checkpoint, and the end if a signal asked for it."""
         self._signals.done(state.global_step, state.max_steps)

@@ -73,8 +73,8 @@ def completions_alone(
 
     With `share` rows of the same prompt share its pass where that `can_share`. Their
     `prompt_names`, in the order in which passes come to the rows, spare each pass a look at them.
-    Positions count tokens without padding, where the model `takes_positions`. Nothing of it stays
-    changed.
+    Positions count tokens without padding, where there are `positions_of` the model. Nothing of it
+    stays changed.
     """
     causal = causal_of(model)
     if causal.base_model is causal:
@@ -111,21 +111,19 @@ def can_share(causal: Any) -> bool:
     return not (getattr(causal, CHECKPOINTS) or any(drops))
 
 
-def takes_positions(causal: Any) -> bool:
-    """Return True if passes of this model may say each token's position, as one number.
+def positions_of(causal: Any, mask_BX: Tensor) -> Tensor | None:
+    """Return the positions (B, X) of texts, from 0 where each begins; 0 on padding before it.
 
-    Without them models with learned positions count padding on the left, and read other positions
-    than in sampling: GPT-2's log-probabilities were seen 2.8 nats off. Models whose positions have
-    several dimensions (`get_rope_index`) compute them from images, others take none.
+    None where passes of this model may not say each token's position as one number. Without them
+    models with learned positions count padding on the left, and read other positions than in
+    sampling: GPT-2's log-probabilities were seen 2.8 nats off. Models whose positions have several
+    dimensions (`get_rope_index`) compute them from images, others take none.
     """
     backbone = causal.base_model
     if hasattr(causal, "get_rope_index") or hasattr(backbone, "get_rope_index"):
-        return False
-    return "position_ids" in inspect.signature(backbone.forward).parameters
-
-
-def positions_of(mask_BX: Tensor) -> Tensor:
-    """Return the positions (B, X) of texts, from 0 where each begins; 0 on padding before it."""
+        return None
+    if "position_ids" not in inspect.signature(backbone.forward).parameters:
+        return None
     return (mask_BX.cumsum(dim=1) - 1).clamp(min=0)
 
 
@@ -138,7 +136,7 @@ class _Passes:
         self._completion, self._names, self._at = completion, names, 0
         # the last token of a completion predicts nothing, so a single one has nothing to continue
         self._shares = share and completion > 1 and can_share(causal)
-        self._counts = takes_positions(causal)
+        self._causal = causal
         self._last_B1D: Tensor | None = None
 
     def cut_labels(self, _model: Any, arguments: tuple[Any, ...], keywords: Keywords) -> Any:
@@ -152,8 +150,8 @@ class _Passes:
         """Compute the distinct prompts, and let the pass continue from them."""
         images = keywords.get("pixel_values") is not None
         ids, mask = keywords["input_ids"], keywords["attention_mask"]
-        if self._counts and not images:
-            keywords = {**keywords, "position_ids": positions_of(mask)}
+        if not images and (positions := positions_of(self._causal, mask)) is not None:
+            keywords = {**keywords, "position_ids": positions}
         # images and router losses belong to whole texts
         if not self._shares or images or keywords.get("output_router_logits"):
             return arguments, keywords

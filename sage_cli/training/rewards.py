@@ -353,44 +353,37 @@ class RewardSet:
         """Return True if anything is maximised; not where a policy learns from a teacher alone."""
         return any(self.weights)
 
-    def weighted(self, raw_BF: Tensor, group: int) -> Tensor:
-        """Return the parts of the sum that is maximised, of what the functions say.
+    def pay(self, raw_BF: Tensor, group: int) -> tuple[Tensor, Tensor]:
+        """Return the parts (B, F) of the sum that is maximised, and which rows (B,) are rated.
 
-        NaN is a part that says nothing of a completion, and counts 0. A completion that isn't
-        `rated` gets the mean of its group's others.
+        NaN is a part that says nothing of a completion, and counts 0. A completion of which no
+        reward but a punishment says anything isn't rated: it gets the mean of its group's others,
+        takes part in neither a group's mean nor its deviation, and has advantage 0.
         """
         import torch
 
         if not self.graded:
-            return raw_BF
+            return raw_BF, torch.ones(len(raw_BF), dtype=torch.bool, device=raw_BF.device)
         weights_F = torch.tensor(self.weights, dtype=raw_BF.dtype, device=raw_BF.device)
         weighted_BF = (raw_BF * weights_F).nan_to_num(nan=0.0)
-        silent_PN = ~self.rated(raw_BF).reshape(-1, group)
+        judges = [
+            weight != 0 and name != OVERLONG
+            for name, weight in zip(self.names, self.weights, strict=True)
+        ]
+        judges_F = torch.tensor(judges, device=raw_BF.device)
+        rated_B = ~(raw_BF.isnan() | ~judges_F).all(dim=1)
+        silent_PN = ~rated_B.reshape(-1, group)
         if silent_PN.any():
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             said_P1 = (~silent_PN).sum(dim=1, keepdim=True)
             mean_P1 = (total_PN * ~silent_PN).sum(dim=1, keepdim=True) / said_P1.clamp(min=1)
             # any column would do: what is maximised is their sum
             weighted_BF[:, 0] += torch.where(silent_PN, mean_P1 - total_PN, 0.0).flatten()
-        return weighted_BF
+        return weighted_BF, rated_B
 
-    def rated(self, raw_BF: Tensor) -> Tensor:
-        """Return False (B,) for completions of which no reward but a punishment says anything.
-
-        They take part in neither a group's mean nor its deviation, and have advantage 0.
-        """
-        import torch
-
-        if not self.graded:
-            return torch.ones(len(raw_BF), dtype=torch.bool, device=raw_BF.device)
-        judges = [
-            weight != 0 and name != OVERLONG
-            for name, weight in zip(self.names, self.weights, strict=True)
-        ]
-        judges_F = torch.tensor(judges, device=raw_BF.device)
-        return ~(raw_BF.isnan() | ~judges_F).all(dim=1)
-
-    def record(self, raw_BF: Tensor, weighted_BF: Tensor, group: int) -> dict[str, float]:
+    def record(
+        self, raw_BF: Tensor, weighted_BF: Tensor, rated_B: Tensor, group: int
+    ) -> dict[str, float]:
         """Return `reward/NAME`, the mean of each part over the completions that have it.
 
         With graded rewards also the grade's if it is a reward, `reward/total`, what is maximised,
@@ -411,7 +404,7 @@ class RewardSet:
                 record[f"reward/{name}"] = some_B.mean().item()
         if self.graded and self.pays:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
-            rated_PN = self.rated(raw_BF).reshape(-1, group)
+            rated_PN = rated_B.reshape(-1, group)
             lowest_P = total_PN.where(rated_PN, torch.inf).amin(dim=1)
             highest_P = total_PN.where(rated_PN, -torch.inf).amax(dim=1)
             equal_P = lowest_P >= highest_P  # of those that are rated; none and one are equal

@@ -38,7 +38,7 @@ from sage_cli.settings.own_code import load_plugin
 from sage_cli.store.files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
-from sage_cli.training.passes import Pass, Purpose, positions_of, regrouped, takes_positions
+from sage_cli.training.passes import Pass, Purpose, positions_of, regrouped
 from sage_cli.training.preflight import Preflight, refusing_architecture
 from sage_cli.training.reference import (
     MovingReference,
@@ -184,7 +184,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         status_B, length_B, cut_B = whole_B3.T
         self._batch_record = {
             **batch_record(status_B.reshape(now.status_PN.shape), length_B, cut_B),
-            **self.reward_set.record(now.raw_BF, now.rewards_BF, group),
+            **self.reward_set.record(now.raw_BF, now.rewards_BF, now.rated_B, group),
         }
         if not self.reward_set.pays:
             del self._batch_record["groups/zero_variance"]  # nothing is learnt from groups
@@ -314,8 +314,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         with self.phases.during("grade"):
             now.raw_BF = super()._calculate_rewards(*arguments)
             raise_failures(self.reward_set.functions)
-        now.rewards_BF = self.reward_set.weighted(now.raw_BF, int(self.num_generations))
-        now.rated_B = self.reward_set.rated(now.raw_BF)
+        now.rewards_BF, now.rated_B = self.reward_set.pay(now.raw_BF, int(self.num_generations))
         # TRL, too, leaves out of its means what is NaN throughout
         return now.rewards_BF.masked_fill(~now.rated_B[:, None], torch.nan)
 
@@ -573,11 +572,11 @@ def hidden_measures(trainer: SageTrainer, batch: RolloutBatch, measure: Measure)
     at_once = trainer.args.per_device_train_batch_size
     for begin in range(0, len(ids), at_once):
         rows = slice(begin, begin + at_once)
-        counted = {"position_ids": positions_of(mask[rows])} if takes_positions(causal) else {}
+        keywords = {"input_ids": ids[rows], "attention_mask": mask[rows], "use_cache": False}
+        if (positions := positions_of(causal, mask[rows])) is not None:
+            keywords["position_ids"] = positions
         with trainer.accelerator.autocast():
-            states = decoder(
-                input_ids=ids[rows], attention_mask=mask[rows], use_cache=False, **counted
-            )
+            states = decoder(**keywords)
         hidden_BTD = states.last_hidden_state[:, -tokens:]
         measures += [
             measure(hidden_TD[:length].float())

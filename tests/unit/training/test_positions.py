@@ -12,7 +12,7 @@ from transformers.models.mixtral import MixtralConfig
 from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.models.loading import switch_off_noise
-from sage_cli.training.passes import completions_alone, positions_of, takes_positions
+from sage_cli.training.passes import completions_alone, positions_of
 
 SHAPE = {
     "vocab_size": 53,
@@ -137,12 +137,13 @@ def test_without_positions_learned_ones_are_others():
 
 
 def test_who_takes_positions():
-    assert takes_positions(built(LEARNED))
-    assert takes_positions(built(ROTARY))
-    assert not takes_positions(built(ALIBI))
+    mask = torch.ones(1, 2)
+    assert positions_of(built(LEARNED), mask) is not None
+    assert positions_of(built(ROTARY), mask) is not None
+    assert positions_of(built(ALIBI), mask) is None
     images = built(ROTARY)  # as of a model that counts in three dimensions
     images.base_model.get_rope_index = lambda *_: None
-    assert not takes_positions(images)
+    assert positions_of(images, mask) is None
 
 
 def test_images_keep_the_positions_that_the_model_gives_them():
@@ -162,7 +163,7 @@ def test_images_keep_the_positions_that_the_model_gives_them():
 
 def test_positions_by_hand():
     mask = torch.tensor([[0, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]])
-    assert positions_of(mask).tolist() == [[0, 0, 0, 1, 2, 2], [0, 1, 2, 3, 4, 5]]
+    assert positions_of(built(ROTARY), mask).tolist() == [[0, 0, 0, 1, 2, 2], [0, 1, 2, 3, 4, 5]]
 
 
 def test_a_routers_noise_is_off_and_its_configuration_stays():

@@ -250,21 +250,23 @@ def paid(*weights, graded=True):
 def test_the_grade_alone_is_handed_through():
     raw_BF = torch.tensor([[1.0], [0.0]])
     usual = paid(1.0, graded=False)
-    assert usual.weighted(raw_BF, 2) is raw_BF
-    assert usual.record(raw_BF, raw_BF, 2) == {}
+    weighted_BF, rated_B = usual.pay(raw_BF, 2)
+    assert weighted_BF is raw_BF
+    assert rated_B.tolist() == [True, True]
+    assert usual.record(raw_BF, raw_BF, rated_B, 2) == {}
 
 
 def test_weights_and_absent_parts_by_hand():
     """1 + .2 x .5 = 1.1; 0 + .2 x 1 = .2; 1 alone; -.5 of nothing is 0."""
     raw_BF = torch.tensor([[1.0, 0.5, NAN], [0.0, 1.0, NAN], [1.0, NAN, 2.0], [0.0, NAN, NAN]])
-    weighted_BF = paid(1.0, 0.2, -0.5).weighted(raw_BF, 2)
+    weighted_BF, _ = paid(1.0, 0.2, -0.5).pay(raw_BF, 2)
     torch.testing.assert_close(weighted_BF.sum(dim=1), torch.tensor([1.1, 0.2, 0.0, 0.0]))
 
 
 def test_a_completion_without_rewards_has_its_groups_mean():
     """Of the first group .2 and .4 are known: the third gets .3. Of the second nothing is."""
     raw_BF = torch.tensor([[0.0, 0.2], [1.0, 0.4], [1.0, NAN], [1.0, NAN], [0.0, NAN], [0.0, NAN]])
-    total_B = paid(0.0, 1.0).weighted(raw_BF, 3).sum(dim=1)
+    total_B = paid(0.0, 1.0).pay(raw_BF, 3)[0].sum(dim=1)
     torch.testing.assert_close(total_B, torch.tensor([0.2, 0.4, 0.3, 0.0, 0.0, 0.0]))
 
 
@@ -272,25 +274,25 @@ def test_a_punishment_of_length_says_nothing_of_a_completion():
     """Of 1, 1 and 0 - .5 the mean is .5, which the third gets whatever its length."""
     both = RewardSet(("tests", "overlong"), (1.0, 1.0), (), graded=True)
     raw_BF = torch.tensor([[1.0, 0.0], [1.0, 0.0], [NAN, -0.25], [0.0, -0.5]])
-    total_B = both.weighted(raw_BF, 4).sum(dim=1)
+    total_B = both.pay(raw_BF, 4)[0].sum(dim=1)
     torch.testing.assert_close(total_B, torch.tensor([1.0, 1.0, 0.5, -0.5]))
 
 
 def test_who_is_rated_by_hand():
     """Where somebody spoke it counts; a grade that isn't paid and a punishment say nothing."""
     raw_BF = torch.tensor([[0.0, 0.2], [1.0, NAN], [NAN, NAN]])
-    assert paid(0.0, 1.0).rated(raw_BF).tolist() == [True, False, False]
-    assert paid(1.0, 1.0).rated(raw_BF).tolist() == [True, True, False]
+    assert paid(0.0, 1.0).pay(raw_BF, 3)[1].tolist() == [True, False, False]
+    assert paid(1.0, 1.0).pay(raw_BF, 3)[1].tolist() == [True, True, False]
     punished = RewardSet(("tests", "overlong"), (1.0, 1.0), (), graded=True)
-    assert punished.rated(raw_BF[:, [0, 1]]).tolist() == [True, True, False]
-    assert punished.rated(raw_BF.flip(1)).tolist() == [True, False, False]
+    assert punished.pay(raw_BF[:, [0, 1]], 3)[1].tolist() == [True, True, False]
+    assert punished.pay(raw_BF.flip(1), 3)[1].tolist() == [True, False, False]
 
 
 def test_who_is_not_rated_is_in_neither_mean_nor_variance():
     """Groups (.5, -, .5), whose rated ones are equal, and (1, 0, -): the mean is 2 / 4."""
     raw_BF = torch.tensor([[0.5], [NAN], [0.5], [1.0], [0.0], [NAN]])
     tests = RewardSet(("tests",), (1.0,), (), graded=True)
-    found = tests.record(raw_BF, tests.weighted(raw_BF, 3), 3)
+    found = tests.record(raw_BF, *tests.pay(raw_BF, 3), 3)
     assert found == {"reward/tests": 0.5, "reward/total": 0.5, "groups/zero_variance": 0.5}
 
 
@@ -298,7 +300,7 @@ def test_records_by_hand():
     """Groups (1.1, 1.1) and (.2, 0): half are equal, the mean is 2.4 / 4."""
     raw_BF = torch.tensor([[1.0, 0.5], [1.0, 0.5], [0.0, 1.0], [0.0, NAN]])
     both = paid(1.0, 0.2)
-    found = both.record(raw_BF, both.weighted(raw_BF, 2), 2)
+    found = both.record(raw_BF, *both.pay(raw_BF, 2), 2)
     expected = {
         "reward/grade": 0.5,
         "reward/brevity": 2 / 3,
@@ -313,5 +315,5 @@ def test_records_by_hand():
 def test_a_grade_that_is_not_paid_is_no_part_of_the_reward():
     raw_BF = torch.tensor([[1.0, NAN], [0.0, NAN]])
     watched = paid(0.0, 1.0)
-    found = watched.record(raw_BF, watched.weighted(raw_BF, 2), 2)
+    found = watched.record(raw_BF, *watched.pay(raw_BF, 2), 2)
     assert found == {"groups/zero_variance": 1.0}  # nobody was paid, so there is no mean
