@@ -30,7 +30,7 @@ test-typed: $(VENV)/.installed-dev
 
 # Every method stopped and killed after each step of two generation batches, and resumed.
 test-resume: $(VENV)/.installed-dev
-	$(PYTEST) tests/resume
+	EVERY_STEP=yes $(PYTEST) tests/invariant/test_resumed.py -k every_step
 
 # Commands that several processes share, and that are killed, raced and refused by servers.
 test-faults: $(VENV)/.installed-dev

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from itertools import count
 
 import pytest
 from endpoint import Endpoint, serving, text_for
@@ -28,6 +29,24 @@ def endpoints():
     made = [Endpoint(), Endpoint()]
     with serving(*made):
         yield made
+
+
+def busy(requests):
+    """Answer 503 to so many requests."""
+    numbers = count()
+    return lambda _, usual: (503, {"error": "busy"}, {}) if next(numbers) < requests else usual
+
+
+def dying(requests):
+    """Hang up on every request after so many."""
+    numbers = count()
+
+    def says(_, usual):
+        if next(numbers) >= requests:
+            raise ConnectionAbortedError
+        return usual
+
+    return says
 
 
 def sampler_of(*addresses, **more):
@@ -82,7 +101,7 @@ def test_servers_are_asked_on_while_the_caller_does_something_else(endpoints):
 
 def test_requests_that_fail_are_tried_again(endpoints):
     for endpoint in endpoints:
-        endpoint.stumbles = 3
+        endpoint.says = busy(3)
     sampler = sampler_of(*(e.address for e in endpoints), batch_rows=3)
     drawn = list(sampler.sample(requests(3, 5)))
     counts = Counter((completion.problem_id, completion.index) for completion in drawn)
@@ -91,7 +110,7 @@ def test_requests_that_fail_are_tried_again(endpoints):
 
 
 def test_one_server_of_two_may_die(endpoints):
-    endpoints[0].dies_after = 4
+    endpoints[0].says = dying(4)
     sampler = sampler_of(*(e.address for e in endpoints), batch_rows=4)
     assert len(list(sampler.sample(requests(4, 10)))) == 40
 
@@ -99,10 +118,10 @@ def test_one_server_of_two_may_die(endpoints):
 def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(endpoints, tmp_path):
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
-    endpoints[0].dies_after = 17
-    dying = sampler_of(endpoints[0].address, batch_rows=3)
+    endpoints[0].says = dying(17)
+    alone = sampler_of(endpoints[0].address, batch_rows=3)
     with pytest.raises(SamplingError, match=endpoints[0].address) as refusal:
-        fill(samples, prompts, 10, dying)
+        fill(samples, prompts, 10, alone)
     assert "same command" in str(refusal.value.next_step)
     kept = len(list(samples.completions()))
     assert 17 - 3 <= kept <= 17

@@ -4,8 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from resumed import SETTINGS
-from toy_policy import PROMPTS, defined, reference_completions, same, timeless
+from toy_policy import PROMPTS, SETTINGS, defined, reference_completions, same, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 

@@ -15,9 +15,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType
 from safetensors.torch import load_file
-from toy_policy import Bench, adapted, configuration, defined, same
-from toy_run import fixed_completions
-from transformers import AutoTokenizer
+from toy_policy import Bench, adapted, configuration, defined, fixed_completions, same
 from trl import GRPOTrainer
 
 from sage_cli.methods.rlpr import ProbabilityReward
@@ -89,9 +87,9 @@ def train(order):
     """Train it whole, then once more from the checkpoint in the middle; note both weights."""
     GRPOTrainer._generate_single_turn = fixed_completions
     GRPOTrainer.formed = order["kind"] == "rlpr"
-    base, folder = Path(order["base"]), Path(order["folder"])
+    folder = Path(order["folder"])
     ProbabilityReward._chances = noted(folder)
-    bench = Bench(base, AutoTokenizer.from_pretrained(base), folder)
+    bench = Bench.at(order["base"], folder)
     kind, main = order["kind"], PartialState().is_main_process
 
     def run():

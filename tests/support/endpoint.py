@@ -1,4 +1,4 @@
-"""A small real HTTP server that speaks OpenAI's API, and can stumble, hang up, refuse and die."""
+"""A small real HTTP server that speaks OpenAI's API, and may answer otherwise or hang up."""
 
 import json
 import threading
@@ -24,26 +24,18 @@ class Endpoint:
     """What `/v1/models` lists."""
     logprobs_mode: str | None = None
     """What `/server_info` says, as under vLLM's development mode; None: no such path."""
-    stumbles: int = 0
-    """Answers 503 to so many requests."""
-    dies_after: int | None = None
-    """Hangs up on every request after so many."""
-    refuses: bool = False
-    keeps_stop_text: bool = True
     says: Callable[[dict[str, Any], Answer], Answer] = lambda body, usual: usual
-    """Changes what it would answer to a request."""
+    """Changes what it would answer to a request, or raises ConnectionError to hang up."""
 
 
 def text_for(prompt, seed):
     return f"{prompt}{seed}</SOLUTION>"
 
 
-def usual_answer(endpoint, body):
+def usual_answer(body):
     chat = "messages" in body
     prompt = body["messages"][-1]["content"] if chat else body["prompt"]
     text = text_for(prompt, body.get("seed", 0))
-    if not endpoint.keeps_stop_text:
-        text = text.removesuffix("</SOLUTION>")
     said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
     choice = {**said, "finish_reason": "stop", "stop_reason": "</SOLUTION>"}
     return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
@@ -79,18 +71,12 @@ def serve(endpoint):
                 endpoint.authorizations.append(self.headers["Authorization"])
                 endpoint.bodies.append(body)
                 endpoint.paths.append(self.path)
-                asked = len(endpoint.bodies)
-                dead = endpoint.dies_after is not None and asked > endpoint.dies_after
-                endpoint.stumbles -= 1
-                stumbles = endpoint.stumbles >= 0
-            if dead:
+            try:
+                answer = endpoint.says(body, usual_answer(body))
+            except ConnectionError:
                 self.connection.close()
-            elif endpoint.refuses:
-                self.answer(404, {"error": "the model `tiny` does not exist"}, {})
-            elif stumbles:
-                self.answer(503, {"error": "busy"}, {})
             else:
-                self.answer(*endpoint.says(body, usual_answer(endpoint, body)))
+                self.answer(*answer)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -1,62 +1,47 @@
-"""The contract of executors as a test class to inherit.
-
-    class TestMyExecutor(ExecutorContract):
-        source = "from my_package import MyExecutor; executor = MyExecutor(grace_s=1)"
-
-needs pytest, a shell, and that tasks run on this machine.
-"""
+"""The contract of executors as a test class to inherit, with `source` for the executor's own."""
 
 import os
 import subprocess
 import sys
 import time
-from abc import ABC
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, cast
 
-from sage_cli.trials.executors.executor import Command, End, Executor, Fate, Resources
+from sage_cli.trials.executors.executor import Command, End, Fate, Resources
 
 ODD_NAME = "τ=0.465, ρ='0.775'; $(echo no) %j \"50%\" & more"
 
 
-def escaped(pids: Path) -> str:
+def escaped(pids):
     """Shell for an orphan that leaves the process group; its number is added to a file."""
     return f"(setsid sleep 600 & echo $! >> {pids}); "
 
 
-def stubborn(pids: Path) -> str:
+def stubborn(pids):
     """Shell that ignores SIGTERM, as does its child, whose number is added to a file."""
     return f"trap '' TERM; (sleep 600 & echo $! >> {pids}; wait); sleep 600"
 
 
-class ExecutorContract(ABC):
+class ExecutorContract:
     """Ends are reported correctly and once, and no process of an ended command runs."""
 
-    source: ClassVar[str]
+    source = ""
     """Python that makes `executor`, with two places or more and a second between SIGTERM and
     SIGKILL; `folder` is a path at hand. Run here and in processes that are killed."""
-    patience_s: ClassVar[float] = 180
+    patience_s = 180
     """How long something may take to happen."""
 
-    def make(self, folder: Path) -> Executor:
-        """The executor under test."""
-        names: dict[str, object] = {"folder": folder}
-        exec(self.source, names)
-        return cast(Executor, names["executor"])
-
-    def test_exit_codes(self, tmp_path: Path) -> None:
+    def test_exit_codes(self, tmp_path):
         """A command's own end is EXITED with its code."""
         tasks = [shell(tmp_path, "a", "true"), shell(tmp_path, "b", "exit 3")]
         assert self.run_alone(tmp_path, *tasks) == [End(Fate.EXITED, 0), End(Fate.EXITED, 3)]
 
-    def test_a_command_that_is_killed(self, tmp_path: Path) -> None:
+    def test_a_command_that_is_killed(self, tmp_path):
         """A signal from elsewhere is KILLED, with its number."""
         task = shell(tmp_path, "a", "kill -9 $$")
         assert self.run_alone(tmp_path, task) == [End(Fate.KILLED, -9)]
 
-    def test_what_is_printed_is_appended(self, tmp_path: Path) -> None:
+    def test_what_is_printed_is_appended(self, tmp_path):
         """Both streams, in their order, after what the log holds."""
         task = shell(tmp_path, "a", "echo out; echo err >&2; echo out again")
         task.log.parent.mkdir(parents=True)
@@ -64,14 +49,14 @@ class ExecutorContract(ABC):
         self.run_alone(tmp_path, task)
         assert task.log.read_text().splitlines() == ["earlier", "out", "err", "out again"]
 
-    def test_a_command_that_does_not_exist(self, tmp_path: Path) -> None:
+    def test_a_command_that_does_not_exist(self, tmp_path):
         """It ends by itself, its log says why, and other commands run."""
         missing = Command("missing", ("no-such-command", "1"), tmp_path / "missing.log")
         ends = self.run_alone(tmp_path, missing, shell(tmp_path, "other", "true"))
         assert ends == [End(Fate.EXITED, 127), End(Fate.EXITED, 0)]
         assert "cannot run no-such-command: No such file" in missing.log.read_text()
 
-    def test_a_time_limit(self, tmp_path: Path) -> None:
+    def test_a_time_limit(self, tmp_path):
         """A task that takes longer is TIMEOUT, and gone."""
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", stubborn(pids), minutes=0.03)
@@ -79,7 +64,7 @@ class ExecutorContract(ABC):
         assert end.fate == Fate.TIMEOUT
         assert not living(pids)
 
-    def test_several_run_at_once(self, tmp_path: Path) -> None:
+    def test_several_run_at_once(self, tmp_path):
         """Two tasks that wait for each other both end."""
         meet = "touch {0}; until [ -e {1} ]; do sleep 0.1; done"
         first, second = tmp_path / "first", tmp_path / "second"
@@ -91,7 +76,7 @@ class ExecutorContract(ABC):
             ]
             assert self.ends(executor, executor.submit(tasks)) == [End(Fate.EXITED, 0)] * 2
 
-    def test_the_place_is_the_drivers(self, tmp_path: Path) -> None:
+    def test_the_place_is_the_drivers(self, tmp_path):
         """The driver's folder and variables, and the threads that were asked for."""
         os.environ["SAGE_TRIED"] = "τ $HOME"
         try:
@@ -101,21 +86,21 @@ class ExecutorContract(ABC):
             del os.environ["SAGE_TRIED"]
         assert task.log.read_text().splitlines() == [str(Path.cwd()), "τ $HOME", "1"]
 
-    def test_odd_names(self, tmp_path: Path) -> None:
+    def test_odd_names(self, tmp_path):
         """Names, arguments and logs may hold what shells and formats take for their own."""
         command = ("printf", "%s\n", ODD_NAME)
         task = Command(ODD_NAME, command, tmp_path / ODD_NAME / f"{ODD_NAME}.log")
         assert self.run_alone(tmp_path, task) == [End(Fate.EXITED, 0)]
         assert task.log.read_text() == f"{ODD_NAME}\n"
 
-    def test_what_is_left_behind_ends_with_the_command(self, tmp_path: Path) -> None:
+    def test_what_is_left_behind_ends_with_the_command(self, tmp_path):
         """No child outlives its task, not even in a session of its own."""
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"sleep 600 & echo $! >> {pids}")
         assert self.run_alone(tmp_path, task) == [End(Fate.EXITED, 0)]
         assert not living(pids)
 
-    def test_end_asks_first(self, tmp_path: Path) -> None:
+    def test_end_asks_first(self, tmp_path):
         """SIGTERM lets a command save what it has."""
         started, saved = tmp_path / "started", tmp_path / "saved"
         wait = f"trap 'touch {saved}; exit 5' TERM; touch {started}; while :; do sleep 0.1; done"
@@ -126,7 +111,7 @@ class ExecutorContract(ABC):
             assert saved.exists()
             assert self.ends(executor, [job])[0].fate == Fate.ENDED
 
-    def test_end_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_end_leaves_nothing(self, tmp_path):
         """When `end` returns, commands that ignore SIGTERM and their children are gone."""
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + stubborn(pids))
@@ -137,7 +122,7 @@ class ExecutorContract(ABC):
             assert not living(pids)
             assert self.ends(executor, [job])[0].fate == Fate.ENDED
 
-    def test_an_end_is_told_once(self, tmp_path: Path) -> None:
+    def test_an_end_is_told_once(self, tmp_path):
         """And ending a job that has ended does nothing."""
         with self.executor(tmp_path) as executor:
             (job,) = executor.submit([shell(tmp_path, "a", "true")])
@@ -145,13 +130,13 @@ class ExecutorContract(ABC):
             executor.end(job)
             assert executor.ended() == {}
 
-    def test_no_job_is_invented(self, tmp_path: Path) -> None:
+    def test_no_job_is_invented(self, tmp_path):
         """An unknown job is not adopted."""
         with self.executor(tmp_path) as executor:
             assert not executor.adopt("4711")
             assert executor.ended() == {}
 
-    def test_close_ends_what_does_not_outlive_the_driver(self, tmp_path: Path) -> None:
+    def test_close_ends_what_does_not_outlive_the_driver(self, tmp_path):
         """All of it at once."""
         with self.executor(tmp_path) as executor:
             pids = tmp_path / "pids"
@@ -164,7 +149,7 @@ class ExecutorContract(ABC):
                 executor.end(job)
             assert not living(pids)
 
-    def test_a_driver_that_is_killed(self, tmp_path: Path) -> None:
+    def test_a_driver_that_is_killed(self, tmp_path):
         """SIGKILL of the driver ends its jobs, or another one finds them where they outlive it."""
         pids, go = tmp_path / "pids", tmp_path / "go"
         wait = escaped(pids) + f"echo $$ >> {pids}; until [ -e {go} ]; do sleep 0.1; done"
@@ -178,9 +163,7 @@ class ExecutorContract(ABC):
                 assert self.ends(executor, [job]) == [End(Fate.EXITED, 7)]
             self.until(lambda: not living(pids))
 
-    def killed_driver(
-        self, folder: Path, tasks: Sequence[Command], when: Callable[[], bool]
-    ) -> list[str]:
+    def killed_driver(self, folder, tasks, when):
         """The jobs of a driver that submitted `tasks` and was killed by SIGKILL as of `when`."""
         program = (
             "import sys, time; from pathlib import Path, PosixPath; "
@@ -192,31 +175,32 @@ class ExecutorContract(ABC):
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
         )
         with driver:
-            assert driver.stdout is not None
             said = next(line for line in driver.stdout if line.startswith("jobs "))
             self.until(when)
             driver.kill()
         return said.split()[1:]
 
     @contextmanager
-    def executor(self, folder: Path) -> Iterator[Executor]:
-        """`make`'s, closed at the end."""
-        executor = self.make(folder)
+    def executor(self, folder):
+        """The executor under test, closed at the end."""
+        names = {"folder": folder}
+        exec(self.source, names)
+        executor = names["executor"]
         try:
             yield executor
         finally:
             executor.close()
 
-    def run_alone(self, folder: Path, *tasks: Command) -> list[End]:
+    def run_alone(self, folder, *tasks):
         """The ends of tasks that an executor of their own runs, in their order."""
         with self.executor(folder) as executor:
             return self.ends(executor, executor.submit(tasks))
 
-    def ends(self, executor: Executor, jobs: Sequence[str]) -> list[End]:
+    def ends(self, executor, jobs):
         """The jobs' ends, waited for, in their order; none is told twice."""
-        found: dict[str, End] = {}
+        found = {}
 
-        def told() -> bool:
+        def told():
             ends = executor.ended()
             assert not set(ends) & set(found), "an end was told twice"
             found.update(ends)
@@ -225,7 +209,7 @@ class ExecutorContract(ABC):
         self.until(told)
         return [found[job] for job in jobs]
 
-    def until(self, happened: Callable[[], bool]) -> None:
+    def until(self, happened):
         """Wait for it to happen, `patience_s` at most."""
         deadline = time.monotonic() + self.patience_s
         while not happened():
@@ -233,19 +217,17 @@ class ExecutorContract(ABC):
             time.sleep(0.05)
 
 
-def shell(folder: Path, name: str, script: str, minutes: float | None = None) -> Command:
+def shell(folder, name, script, minutes=None):
     """A task that is a line for a shell; its log is below `folder`."""
     log = folder / "logs" / f"{name}.log"
     return Command(name, ("sh", "-c", script), log, Resources(minutes=minutes))
 
 
-def living(pids: Path) -> list[int]:
+def living(pids):
     """The processes numbered in a file that run, zombies aside."""
-    numbers = pids.read_text().split() if pids.exists() else []
-    states = {
-        int(number): subprocess.run(
-            ["ps", "-o", "stat=", "-p", number], capture_output=True, text=True, check=False
-        ).stdout
-        for number in numbers
-    }
-    return [number for number, state in states.items() if state.strip() and "Z" not in state]
+    found = []
+    for number in pids.read_text().split() if pids.exists() else ():
+        asked = subprocess.run(["ps", "-o", "stat=", "-p", number], capture_output=True, text=True)
+        if asked.stdout.strip() and "Z" not in asked.stdout:
+            found.append(int(number))
+    return found

@@ -35,20 +35,6 @@ def random_model(tokenizer, architecture=Qwen2Config, *, seed=0, std=0.3, **chan
     return model.eval()
 
 
-def generated(model, tokenizer, prompt, max_tokens, end=None):
-    """Text and number of tokens by transformers' own greedy loop, which ends at `end`, too."""
-    ids_1T = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
-    output_1T = model.generate(
-        input_ids=ids_1T,
-        attention_mask=torch.ones_like(ids_1T),
-        do_sample=False,
-        max_new_tokens=max_tokens,
-        eos_token_id=[tokenizer.eos_token_id, *tokenizer.convert_tokens_to_ids(end or [])],
-    )
-    new_T = output_1T[0, ids_1T.shape[1] :]
-    return tokenizer.decode(new_T, skip_special_tokens=True), len(new_T)
-
-
 _IMAGES = {
     "hidden_size": 32,
     "intermediate_size": 64,

@@ -1,10 +1,15 @@
 """Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
 
+from dataclasses import replace
+
+from sweep_cells import at, keep_state
+
 from sage_cli.config.load import load
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.evaluation.stored_grades import stored_measurements
+from sage_cli.metrics.ranking import Front
 from sage_cli.models.policy import Policy
 from sage_cli.reports.document import (
     SHOWN,
@@ -22,6 +27,7 @@ from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import write_object
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
+from sage_cli.trials.sweep.report import Axis, SweepResult, SweepTrial, TrialFailure, document_of
 
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {
@@ -146,18 +152,9 @@ def shown_runs(root):
         {"step": step, "of": 3, "reward": 0.2 * step, "loss": 1 / step} for step in (1, 2, 3)
     ]
     base = stored_run(root, "arithmetic", "a", by_chance(2), kind="sft", records=records)
-    timed = [
-        {
-            **one,
-            "time/step_s": 1.0,
-            "time/generate_s": 0.5,
-            "time/sync_s": 0.0,
-            "time/grade_s": 0.1,
-            "time/reference_s": 0.1,
-            "time/loss_s": 0.2,
-        }
-        for one in records
-    ]
+    parts = {"step": 1.0, "generate": 0.5, "sync": 0.0, "grade": 0.1, "reference": 0.1, "loss": 0.2}
+    times = {f"time/{part}_s": seconds for part, seconds in parts.items()}
+    timed = [{**record, **times} for record in records]
     branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
     stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
     plain = {"rl": {"algo": "dapo", "steps": 3}}
@@ -173,63 +170,26 @@ def shown_runs(root):
 def sweep(root, runs, name="tau-rho-12345678"):
     """A sweep over two parameters, four trials of which are done and one failed."""
     folder = root / "sweeps" / name
-    folder.mkdir(parents=True)
-    axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
+    axes = (Axis("tau", "guide.tau", (0.3, 0.5)), Axis("rho", "guide.rho", (0.5, 1.0)))
     trials = [
-        {
-            "settings": {"guide.tau": tau, "guide.rho": rho},
-            "state": "done",
-            "values": {"pass@1": 0.2 + tau * rho / 10, "pass@8": 0.7 - rho / 10},
-            "intervals": {"pass@1": [0.1, 0.4], "pass@8": [0.5, 0.8]},
-            "runs": [runs[0] if rho < 1 else runs[1]],
-            "failure": None,
-            "pruned": None,
-            "missing": None,
-            "curve": None,
-        }
-        for tau in (0.3, 0.5)
-        for rho in (0.5, 1.0)
+        SweepTrial(
+            at(axes, tau, rho),
+            "done",
+            {"pass@1": 0.2 + tau * rho / 10, "pass@8": 0.7 - rho / 10},
+            {"pass@1": (0.1, 0.4), "pass@8": (0.5, 0.8)},
+            (runs[0] if rho < 1 else runs[1],),
+        )
+        for tau in axes[0].values
+        for rho in axes[1].values
     ]
-    failure = {"kind": "out of memory", "reason": "the GPU is full", "log": ["<b>no</b> memory"]}
-    trials.append(
-        {
-            **trials[0],
-            "settings": {"guide.tau": 0.9, "guide.rho": 1.0},
-            "state": "failed",
-            "values": None,
-            "intervals": None,
-            "runs": [],
-            "failure": failure,
-        }
-    )
-    report = {
-        "name": "sweep",
-        "title": "sweep over tau, rho",
-        "provenance": {"commit": "abc"},
-        "content": "0",
-        "space": [
-            {"name": name, "key": key, "values": values, "low": None, "high": None, "log": False}
-            for name, key, values in axes
-        ],
-        "objectives": ["pass@1", "pass@8"],
-        "confidence": 0.95,
-        "base": None,
-        "trials": trials,
-        "about": "models",
-        "rankings": {},
-        "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]},
-        "selected_on_reported": None,
-    }
-    write_object(folder / "sweep.json", report)
+    failure = TrialFailure("out of memory", "the GPU is full", ("<b>no</b> memory",))
+    trials.append(SweepTrial(at(axes, 0.9, 1.0), "failed", failure=failure))
+    front = Front([3], [0, 1, 2, 3])
+    result = SweepResult(axes, ("pass@1", "pass@8"), 0.95, None, tuple(trials), front=front)
+    document = document_of(result, Provenance(commit="abc"))
+    replace(document, figures=()).write(folder)
     (folder / "config.json").write_text("{}")
-    state = {
-        "name": folder.name,
-        "sampler": "grid",
-        "objectives": ["pass@1", "pass@8"],
-        "trials": {"done": 4, "failed": 1, "left": 1},
-        "best": "tau 0.5, rho 1",
-    }
-    write_object(folder / "state.json", state)
+    keep_state(folder, trials={"done": 4, "failed": 1, "left": 1}, best="tau 0.5, rho 1")
     return folder
 
 

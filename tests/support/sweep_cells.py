@@ -1,19 +1,14 @@
-"""Trials of a sweep as a driver would hand them over, and the folder that it leaves."""
-
-from dataclasses import replace
+"""Trials of a sweep as a driver would hand them over, and the state that it leaves."""
 
 import numpy as np
 
-from sage_cli.config.load import load
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
-from sage_cli.reports.document import Provenance
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.files import write_json
 from sage_cli.trials.sweep.report import (
     Axis,
     CountedTrial,
-    SweepTrial,
     TrialFailure,
     document_of,
     sweep_result,
@@ -23,10 +18,6 @@ P, N = 40, 64
 PASS_1 = parse_objective("pass@1")
 BOTH = (PASS_1, parse_objective("0.5*pass@1+0.5*pass@64"))
 GRID = (Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3)))
-RANGES = (
-    Axis("tau", "guide.tau", low=0.2, high=0.8),
-    Axis("lr", "rl.learning_rate", low=1e-6, high=1e-3, log=True),
-)
 MEMORY = TrialFailure(
     "out of memory", "OutOfMemoryError: 2 GiB\nmore", ("step 3", "CUDA: no memory", "")
 )
@@ -56,28 +47,6 @@ def done(settings, seed, gain=0.0, seeds=1, objectives=(PASS_1,)):
     }
     runs = tuple(f"rl-{seed}-{one}" for one in range(seeds))
     return CountedTrial(settings, "done", values, runs=runs, counts=counts)
-
-
-TRIALS = (
-    done(at(GRID, 0.8, 0.1), 1, -1.5),
-    SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
-    done(at(GRID, 1.2, 0.1), 2, 0.3),
-    done(at(GRID, 1.2, 0.3), 3, 0.29),
-)
-
-
-def sweep_folder(root, name, trials=TRIALS, objectives=(PASS_1,), **report):
-    """`root`/sweeps/`name` with its report, its state and its configuration.
-
-    Without pictures, which nobody who lists or shows sweeps looks at.
-    """
-    folder = root / "sweeps" / name
-    document = sweep_document(GRID, objectives, trials, Provenance(), **report)
-    replace(document, figures=()).write(folder)
-    keep_state(folder)
-    config = load(["tiny"], {"guide": {"name": "branch"}, "sweep": {"study": name}}).config
-    write_json(folder / "config.json", config.model_dump(mode="json"))
-    return folder
 
 
 def keep_state(folder, **changes):

@@ -1,4 +1,4 @@
-"""A folder where sweeps of small trainings are typed, some of which die."""
+"""Folders where sweeps or suites of small trainings are typed, some of which die."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import faulty_guide
 from warm import Warm
 
 SMALL = """
@@ -24,6 +23,42 @@ sampling: {max_tokens: 8}
 sweep: {samples: 4, objective: [pass@1, pass@4], steps: 3}
 tracking: {wandb: "off"}
 """
+PRESETS = ("--preset", "tiny", "--preset", "small.yaml")
+SUITE = """
+title: "A small suite"
+methods:
+  base: base
+  grpo: grpo
+  {more}
+k: 1,4
+seeds: 1
+claims: grpo > base at pass@4
+"""
+FAULTY_GUIDE = '''
+import os
+import signal
+from pathlib import Path
+from typing import Literal
+
+from sage_cli.guides import Guide
+
+
+class Faulty(Guide):
+    """q = rho everywhere. With rho 0.8 a training dies of SIGKILL in its first step: where tau is
+    1 once, where it is 2 always."""
+
+    name: Literal["faulty"] = "faulty"
+    tau: float = 0.0
+    rho: float = 1.0
+
+    def q(self, signals, step):
+        seen = Path(os.environ["FAULTY"]) / f"died-{self.tau:g}-{self.rho:g}"
+        if self.rho == 0.8 and (self.tau == 2 or (self.tau == 1 and not seen.exists())):
+            with seen.open("a") as deaths:
+                deaths.write("died\\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return signals.logps_BT.new_ones(signals.logps_BT.shape) * self.rho
+'''
 
 
 @dataclass
@@ -36,8 +71,17 @@ class SweepLab:
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
-        faulty_guide.install(self.folder / "packages")
-        (self.folder / "small.yaml").write_text(SMALL)
+        """Write the preset, and a package with the guide."""
+        metadata = "packages/faulty_guide-0.1.dist-info"
+        files = {
+            "small.yaml": SMALL,
+            "packages/faulty_guide/__init__.py": FAULTY_GUIDE,
+            f"{metadata}/METADATA": "Metadata-Version: 2.1\nName: faulty-guide\nVersion: 0.1\n",
+            f"{metadata}/entry_points.txt": "[sage_cli.guides]\nfaulty = faulty_guide:Faulty\n",
+        }
+        for name, text in files.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
 
     def space(self, taus, rhos):
         """The file of a grid over the faulty guide's options."""
@@ -49,9 +93,12 @@ class SweepLab:
 
     def start(self, *words):
         """A sweep in a process group of its own, as a terminal gives it."""
-        presets = ["--preset", "tiny", "--preset", "small.yaml"]
+        return self.type_("sweep", *PRESETS, *self.words, *words)
+
+    def type_(self, *words):
+        """A command in a process group of its own."""
         return subprocess.Popen(
-            [*self.warm.driver, "sweep", *presets, *self.words, *words],
+            [*self.warm.driver, *words],
             cwd=self.folder,
             env=self.surroundings,
             start_new_session=True,
@@ -116,6 +163,25 @@ class SweepLab:
         while not holds():
             assert time.monotonic() < deadline, "waited too long"
             time.sleep(0.05)
+
+
+class SuiteLab(SweepLab):
+    """Types `sage suite`, whose tasks begin warm."""
+
+    def write(self, more=""):
+        """The suite, with a line more."""
+        (self.folder / "mine.yaml").write_text(SUITE.format(more=more))
+
+    def start(self, verb, *words):
+        """A command on the suite in a process group of its own."""
+        sets = ("--set", "evaluation.samples=4", "--set", "evaluation.bootstrap=100")
+        return self.type_("suite", verb, "mine.yaml", *PRESETS, *sets, *words)
+
+
+def measured(answer):
+    """The measurements of a suite's answer."""
+    (chapter,) = answer["chapters"]
+    return chapter["sections"]["measured"]
 
 
 def kill(process):

@@ -5,6 +5,8 @@ import json
 import math
 import os
 import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,6 +22,7 @@ from datasets import arrow_dataset
 from datasets.fingerprint import generate_random_fingerprint
 from peft import PeftModel
 from random_model import random_model
+from transformers import AutoTokenizer
 from transformers.trainer_utils import SaveStrategy
 from trl.trainer import grpo_trainer
 
@@ -49,6 +52,9 @@ if not torch.accelerator.is_available():
     torch.mtia.manual_seed_all = lambda _: None
 
 
+TAGS = ["<SOLUTION>", "</SOLUTION>"]
+
+
 def parity_grader(golds, completions):
     """Right when the first character's code is even: half right at first, easy to learn."""
     even = [bool(text) and ord(text[0]) % 2 == 0 for text in completions]
@@ -57,7 +63,7 @@ def parity_grader(golds, completions):
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    return character_tokenizer(TAGS)
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +107,20 @@ def configuration(**sections):
     return SageConfig.model_validate({**changed, **sections})
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "pass-at-k": {"k": 2},
+    "pkpo": {"k": 2},
+    "clip-cov": {"share": 0.1, "covariance_low": 0.1},
+    "kl-cov": {"share": 0.1},
+    "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
+    "rlpr": {"reward_filter": 1.0},
+    "dph-rl": {"weight": 3.0},
+    "dars": {"most_rollouts": 8},
+    "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
+}
+"""What a method sets for a small training."""
+
+
 @cache
 def _loaded(base):
     return load_model(base, trainable=True)
@@ -114,6 +134,11 @@ class Bench:
     tokenizer: Any
     folder: Path
     grader: Callable[..., Any] = parity_grader
+
+    @classmethod
+    def at(cls, base, folder):
+        """In a process of its own, with the tokenizer that is saved beside the policy."""
+        return cls(Path(base), AutoTokenizer.from_pretrained(base), Path(folder))
 
     def run(self, config, name="run", **changed):
         """`changed`: another `on_step`, or other fields of RlInputs."""
@@ -164,15 +189,15 @@ def configure():
 
 @pytest.fixture(scope="session")
 def start(warm):
-    """Start a process that carries out orders, with one thread: sums depend on how many there are.
+    """Start a program on orders, with one thread: sums depend on how many there are.
 
     Its output ends when it is dead.
     """
 
-    def begin(*orders):
+    def begin(program, *orders):
         return subprocess.Popen(
-            [warm.python, str(Path(__file__).with_name("toy_run.py")), json.dumps(orders)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            [warm.python, program, json.dumps(orders)],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -238,3 +263,48 @@ def reference_completions(of=2):
         ]
         for _, problem in PROMPTS
     }
+
+
+def fixed_completions(
+    self,
+    prompt_ids,
+    images,
+    multimodal_fields,
+    num_generations,
+    has_tool_images=False,
+):
+    """Between 1 and 9 tokens, seeded by the prompt and by how often it came before.
+
+    In a second stage by the prompt alone, whose rows any process may draw. `formed` trainings have
+    the tags around every other one.
+    """
+    seen = Counter()
+    drawn = []
+    for ids in prompt_ids:
+        turn = 500 if getattr(self, "in_second_stage", False) else seen[tuple(ids)]
+        generator = torch.Generator().manual_seed(sum(ids) * 1000 + turn)
+        seen[tuple(ids)] += 1
+        length = int(torch.randint(1, 10, (1,), generator=generator))
+        tokens = torch.randint(0, 90, (length,), generator=generator).tolist()
+        if getattr(self, "formed", False) and turn % 2:
+            opening, closing = self.processing_class.convert_tokens_to_ids(TAGS)
+            tokens = [opening, *tokens[:8], closing]
+        drawn.append([*tokens, self.eos_token_ids[0]])
+    return drawn, None
+
+
+def same_ends(one, other):
+    """Both runs learned the same: records but for clocks and memory, weights, completions."""
+    assert any(record["grad_norm"] > 0 for record in one.metrics.read())
+    assert timeless(other.metrics.read()) == timeless(one.metrics.read())
+    assert weights(other.model) == weights(one.model)
+    assert other.ledger.read().equals(one.ledger.read())
+    assert _completions(other) == _completions(one)
+
+
+def _completions(run):
+    """Return what is kept of every completion; the values of None and NaN are never equal."""
+    return [
+        {key: str(value) for key, value in row.items()}
+        for row in run.completions().read().to_pylist()
+    ]

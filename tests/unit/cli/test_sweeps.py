@@ -4,12 +4,38 @@ import json
 import multiprocessing
 import socket
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
-from sweep_cells import BOTH, GRID, TRIALS, at, done, sweep_folder
+from sweep_cells import BOTH, GRID, MEMORY, PASS_1, at, done, keep_state, sweep_document
 
+from sage_cli.config.load import load
+from sage_cli.reports.document import Provenance
+from sage_cli.store.files import write_json
 from sage_cli.store.locks import driver
 from sage_cli.trials.sweep.folder import SweepFolder
+from sage_cli.trials.sweep.report import SweepTrial
+
+TRIALS = (
+    done(at(GRID, 0.8, 0.1), 1, -1.5),
+    SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+    done(at(GRID, 1.2, 0.1), 2, 0.3),
+    done(at(GRID, 1.2, 0.3), 3, 0.29),
+)
+
+
+def sweep_folder(root, name, trials=TRIALS, objectives=(PASS_1,), **report):
+    """`root`/sweeps/`name` with its report, its state and its configuration.
+
+    Without pictures, which nobody who lists or shows sweeps looks at.
+    """
+    folder = root / "sweeps" / name
+    document = sweep_document(GRID, objectives, trials, Provenance(), **report)
+    replace(document, figures=()).write(folder)
+    keep_state(folder)
+    config = load(["tiny"], {"guide": {"name": "branch"}, "sweep": {"study": name}}).config
+    write_json(folder / "config.json", config.model_dump(mode="json"))
+    return folder
 
 
 @pytest.fixture

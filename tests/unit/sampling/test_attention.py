@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from random_model import generated
 from transformers import (
     BambaConfig,
     FalconH1Config,
@@ -274,15 +273,12 @@ def greedy_by_the_loop(model, tokenizer):
     return {row.problem_id: row.text for row in sampler.sample(wanted)}
 
 
-def greedy_by_generate(model, tokenizer):
-    return {prompt: generated(model, tokenizer, prompt, GREEDY.max_tokens)[0] for prompt in PROMPTS}
-
-
 @pytest.mark.parametrize("name", PLAIN)
-def test_greedy_text_equals_generate(make_model, tokenizer, name):
+def test_greedy_text_equals_generate(make_model, tokenizer, generated, name):
     architecture, changes = PLAIN[name]
     model = make_model(architecture, **changes)
-    assert greedy_by_the_loop(model, tokenizer) == greedy_by_generate(model, tokenizer)
+    expected = {prompt: generated(model, prompt, GREEDY.max_tokens)[0] for prompt in PROMPTS}
+    assert greedy_by_the_loop(model, tokenizer) == expected
 
 
 @pytest.mark.parametrize("name", REFUSED)

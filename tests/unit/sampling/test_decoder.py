@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from random_model import generated, of_architecture, random_model
+from random_model import of_architecture, random_model
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GenerationConfig
 from transformers.generation.logits_process import (
@@ -222,11 +222,11 @@ def without_cache(model, tokenizer, prompt, key, parameters):
 
 
 @pytest.mark.parametrize(("batch_rows", "graphs"), [(3, False), (64, False), (3, True), (64, True)])
-def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows, graphs):
+def test_greedy_text_equals_generate(any_model, tokenizer, generated, batch_rows, graphs):
     drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows, graphs)
     assert len(drawn) == 3 * len(PROMPTS)
     for number, prompt in enumerate(PROMPTS):
-        text, tokens = generated(any_model, tokenizer, prompt, *ENDS)
+        text, tokens = generated(any_model, prompt, *ENDS)
         for index in range(3):
             completion = drawn[f"p{number}", index]
             assert (completion.text, completion.tokens) == (text, tokens)
@@ -248,7 +248,7 @@ def test_sampled_text_equals_a_loop_without_cache(any_model, tokenizer, graphs):
         assert len(texts) > 1
 
 
-def test_an_adapter_is_part_of_the_model(make_model, tokenizer):
+def test_an_adapter_is_part_of_the_model(make_model, tokenizer, generated):
     plain = make_model()
     torch.manual_seed(1)
     adapted = get_peft_model(
@@ -257,7 +257,7 @@ def test_an_adapter_is_part_of_the_model(make_model, tokenizer):
     ).eval()
     drawn = draw(adapted, tokenizer, GREEDY, requests(n=2), batch_rows=8)
     for number, prompt in enumerate(PROMPTS):
-        assert drawn[f"p{number}", 1].text == generated(adapted, tokenizer, prompt, *ENDS)[0]
+        assert drawn[f"p{number}", 1].text == generated(adapted, prompt, *ENDS)[0]
     assert drawn != draw(plain, tokenizer, GREEDY, requests(n=2), batch_rows=8)
 
 

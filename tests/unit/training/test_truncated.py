@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from resumed import SETTINGS
 from scored_batch import generated
-from toy_policy import reference_completions
+from toy_policy import SETTINGS, reference_completions
 
 from sage_cli.methods.loop import Method
 from sage_cli.methods.online import OnlineMethod

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isnan, nan
 
 import pytest
-from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done, sweep_document
+from sweep_cells import BOTH, GRID, MEMORY, PASS_1, at, done, sweep_document
 
 from sage_cli.metrics.ranking import Front
 from sage_cli.reports.document import Provenance
@@ -14,6 +14,11 @@ from sage_cli.reports.tables import to_csv
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.files import json_text
 from sage_cli.trials.sweep.report import Axis, LearningCurve, SweepTrial, document_of, from_data
+
+RANGES = (
+    Axis("tau", "guide.tau", low=0.2, high=0.8),
+    Axis("lr", "rl.learning_rate", low=1e-6, high=1e-3, log=True),
+)
 
 NOBODY = Provenance()
 TRIALS = [
