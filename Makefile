@@ -63,7 +63,7 @@ ARITHMETIC := tests/unit/evaluation tests/unit/guides tests/unit/methods tests/u
     tests/unit/sampling tests/unit/training tests/contract tests/integration
 
 test-arithmetic: $(VENV)/.installed-dev
-	PYTHONPATH=tests/support $(PYTEST) -p other_arithmetic $(ARITHMETIC)
+	PYTHONPATH=tests/arithmetic $(PYTEST) -p other_arithmetic $(ARITHMETIC)
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
 	    $(PYTEST) $(ARITHMETIC) tests/invariant
 

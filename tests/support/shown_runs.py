@@ -31,13 +31,8 @@ from sage_cli.trials.sweep.report import Axis, SweepResult, SweepTrial, TrialFai
 
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {
-    "evaluation": {
-        "benchmark": "arithmetic",
-        "samples": SAMPLES,
-        "limit": PROBLEMS,
-        "k": "1,8",
-        "bootstrap": 100,
-    },
+    "evaluation": {"benchmark": "arithmetic", "samples": SAMPLES, "limit": PROBLEMS}
+    | {"k": "1,8", "bootstrap": 100}
 }
 HOSTILE = (
     "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -64,23 +59,14 @@ def hostile(problem, sample):
 
 
 def stored_run(
-    root,
-    label,
-    identity,
-    text=None,
-    *,
-    kind="rl",
-    parent=None,
-    settings=None,
-    records=(),
-    model=None,
+    root, label, identity, text=None, *, kind="rl", parent=None, settings=(), records=(), model=None
 ):
     """A finished run below `root`, with samples if `text` is given.
 
     `text` gives a completion and its grade by a problem's place and a sample's. `model` writes its
     model; without it the model has no weights.
     """
-    config = load(("tiny",), {**SETTINGS, **(settings or {})}).config
+    config = load(("tiny",), {**SETTINGS, **dict(settings)}).config
     run = Runs(root).at(kind, label, identity * 8)
     command = f"sage {kind} --algo {label}"
     origin = {"kind": kind, "seed": 1, "parent": parent, "template": "ad377bdf3c3e"}
@@ -106,17 +92,9 @@ def weightless(folder):
 
 
 def _trained(run):
+    asked = {"prompt": "2*3=?", "gold": "6", "grade": "wrong", "reward": 0.0}
     for step in (1, 2):
-        run.rollouts.append(
-            {
-                "step": step,
-                "prompt": "2*3=?",
-                "completion": f"step {step} {HOSTILE}",
-                "gold": "6",
-                "grade": "wrong",
-                "reward": 0.0,
-            }
-        )
+        run.rollouts.append({"step": step, "completion": f"step {step} {HOSTILE}", **asked})
     ledger = run.ledger
     ledger.add(1, [PromptRow("p", 4, 1, 2, 1, 0, 0, 40, 10, True)])
     ledger.seal()
@@ -206,13 +184,8 @@ def suite(root, *runs):
     folder = root / "suites" / "demo-12345678"
     (folder / "report").mkdir(parents=True)
     (folder / "tasks").mkdir()
-    curve = {
-        "benchmark": "arithmetic",
-        "pass@k": [0.2, 0.5],
-        "low": [0.1, 0.3],
-        "high": [0.4, 0.8],
-        "seeds": [],
-    }
+    curve = {"benchmark": "arithmetic", "seeds": []}
+    curve |= {"pass@k": [0.2, 0.5], "low": [0.1, 0.3], "high": [0.4, 0.8]}
     claims = Table(
         "Claims",
         columns("claim, here, p"),

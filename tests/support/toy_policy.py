@@ -266,12 +266,7 @@ def reference_completions(of=2):
 
 
 def fixed_completions(
-    self,
-    prompt_ids,
-    images,
-    multimodal_fields,
-    num_generations,
-    has_tool_images=False,
+    self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False
 ):
     """Between 1 and 9 tokens, seeded by the prompt and by how often it came before.
 

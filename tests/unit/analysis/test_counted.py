@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from answered import Sample, answered, inputs
+from stored import Sample, answered, inputs
 
 from sage_cli.analysis.diversity import diversity as diversity_document
 from sage_cli.analysis.diversity import variety

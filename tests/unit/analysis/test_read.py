@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from answered import Sample, answered, inputs
+from stored import Sample, answered, inputs
 
 from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.diversity import generator_with_modes, mode_shares, modes

@@ -73,7 +73,7 @@ from pathlib import Path
 from sage_cli.cli.app import app
 
 def compute():
-    from answered import Sample, answered, inputs
+    from stored import Sample, answered, inputs
     from sage_cli.analysis.selection import find_analysis
     of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
     print(find_analysis("counted").compute(inputs(of)).data)

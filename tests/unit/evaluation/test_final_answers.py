@@ -1,7 +1,7 @@
 """The votes of graded samples."""
 
 import pytest
-from answered import Sample, answered
+from stored import Sample, answered
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.final_answers import count_answers

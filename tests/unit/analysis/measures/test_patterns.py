@@ -1,7 +1,7 @@
 """The paper's three patterns against sentences written after its descriptions, and Eq. 13."""
 
 import pytest
-from answered import Sample, answered, inputs
+from stored import Sample, answered, inputs
 
 from sage_cli.analysis.graded_samples import Detector, read_detectors
 from sage_cli.analysis.patterns import pattern_shares, patterns

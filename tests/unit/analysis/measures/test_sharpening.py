@@ -6,7 +6,7 @@ from math import factorial, log, prod
 
 import numpy as np
 import pytest
-from answered import Sample, answered, inputs
+from stored import Sample, answered, inputs
 
 from sage_cli.analysis.selection import options_of
 from sage_cli.analysis.sharpening import SHARPENING, sharpening

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import log
 
 import pytest
-from answered import Sample, answered, inputs
+from stored import Sample, answered, inputs
 
 from sage_cli.analysis.support import support
 
