@@ -26,7 +26,7 @@ from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import SCHEMAS, GradeStore
 from sage_cli.store.completion import Completion
-from sage_cli.store.files import write_json, write_object
+from sage_cli.store.json_files import write_json, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.sample_parts import write_part
 from sage_cli.store.tables import write_sealed

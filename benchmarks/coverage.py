@@ -47,7 +47,7 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
+from sage_cli.metrics.differences import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.error_sources import ErrorSources, error_over
 from sage_cli.metrics.intervals import Interval, Resampling, gaffke, two_sided_reach
 from sage_cli.metrics.power import Precision

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from sage_cli.file_hash import sealed_hashes
 from sage_cli.models import shipped_base
-from sage_cli.store.files import identity_of, write_object
+from sage_cli.store.json_files import write_object
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run
 
 COPIED = ("config.json", "metrics.jsonl", "model")

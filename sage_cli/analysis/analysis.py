@@ -14,7 +14,7 @@ from sage_cli.analysis.graded_samples import Answers, Detector
 from sage_cli.errors import StoreError
 from sage_cli.grading.grades import status_in_words
 from sage_cli.metrics import Counts
-from sage_cli.metrics.comparison import gap_interval
+from sage_cli.metrics.differences import gap_interval
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Interval, Resampling, gaffke, studentised
 from sage_cli.reports.document import Document, Provenance

@@ -30,7 +30,7 @@ from sage_cli.models.policy import Labels, chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Provenance, report_folder
 from sage_cli.settings.analysis import AnalysisOptions
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 

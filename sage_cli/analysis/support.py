@@ -24,8 +24,8 @@ from sage_cli.analysis.analysis import (
 from sage_cli.analysis.graded_samples import Answers, skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.comparison import paired_grades
 from sage_cli.metrics.estimators import FloatArray
+from sage_cli.metrics.support import paired_grades
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_points
 from sage_cli.reports.tables import Cell, Estimate, Row, Table, by_method, columns

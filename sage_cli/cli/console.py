@@ -21,7 +21,7 @@ from rich.text import Text
 
 from sage_cli.errors import SageError
 from sage_cli.settings.passwords import without_passwords
-from sage_cli.store.files import json_text
+from sage_cli.store.json_files import json_text
 
 FIELD_FLAGS = {
     "rl": "data.rl",

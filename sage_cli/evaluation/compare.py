@@ -37,7 +37,8 @@ from sage_cli.progress import Progress
 from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
 from sage_cli.reports.document import Report, grade_notes, is_mostly_unread, report_folder
 from sage_cli.store.comparisons import note_comparison
-from sage_cli.store.files import file_stems, identity_of
+from sage_cli.store.file_names import file_stems
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Runs
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]

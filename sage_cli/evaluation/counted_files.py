@@ -26,7 +26,7 @@ from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.evaluation import EvaluationSection
 from sage_cli.settings.k_values import parse_ks
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings
 

@@ -35,9 +35,10 @@ from sage_cli.reports.document import (
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.files import file_stems, identity_of
+from sage_cli.store.file_names import file_stems
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import Follower, mirrors_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.surroundings import surroundings
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,7 @@ from typing import Any
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.file_judge import (
-    check_readable_golds,
-    grading_settings,
-    store_samples,
-)
+from sage_cli.evaluation.file_judge import check_readable_golds, grading_settings, store_samples
 from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.problems import Gathered, gather
 from sage_cli.evaluation.logs.registry import read_log
@@ -26,7 +22,9 @@ from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import encodable
-from sage_cli.store.files import identity_of, write_json, write_text
+from sage_cli.store.files import write_text
+from sage_cli.store.json_files import write_json
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import IMPORTED, Run
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")

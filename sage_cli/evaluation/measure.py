@@ -27,7 +27,7 @@ from sage_cli.reports.passk import (
     passk_document,
 )
 from sage_cli.reports.published import published_scores
-from sage_cli.store.files import identity_of, key_of
+from sage_cli.store.result_hash import identity_of, key_of
 from sage_cli.store.run import Runs
 
 

@@ -25,7 +25,8 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Provenance, Report, report_folder
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 from sage_cli.settings.k_values import parse_ks
-from sage_cli.store.files import file_stems, identity_of, portable
+from sage_cli.store.file_names import file_stems, portable
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Runs
 
 Counted = tuple[str, str, Counts]

@@ -25,7 +25,8 @@ from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Report, report_folder
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.store.files import portable, read_object
+from sage_cli.store.file_names import portable
+from sage_cli.store.json_files import read_object
 
 FIXED = {
     "prompt.format": "plain",

@@ -19,7 +19,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.seed_power import SeedDesigns, seed_power_document
 from sage_cli.settings.k_values import parse_ks
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Runs
 
 ASSUMED = {"their own": None, "paired, correlation 0.8 (assumed)": 0.8}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sage_cli.metrics.comparison import Difference
 from sage_cli.metrics.counts import Counts
+from sage_cli.metrics.differences import Difference
 from sage_cli.metrics.error_sources import (
     Arms,
     ErrorSources,

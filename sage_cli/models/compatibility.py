@@ -15,28 +15,30 @@ from sage_cli.config.schema import UNIONS, settings
 from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.json_value import leaves
-from sage_cli.models.folders import (
-    ADAPTER_FILE,
+from sage_cli.models.config_json import (
     Facts,
-    adapter_base,
-    embedding_rows,
     facts_of_folder,
     facts_of_section,
-    fingerprint,
-    is_adapter,
     model_config,
     model_differences,
+)
+from sage_cli.models.folders import (
+    ADAPTER_FILE,
+    adapter_base,
+    embedding_rows,
+    fingerprint,
+    is_adapter,
     model_files,
     read_json,
-    stored_tokens,
 )
 from sage_cli.models.policy import Policy, check_same_template
+from sage_cli.models.tokenizer_facts import stored_tokens
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.data import DataSection
 from sage_cli.settings.model import ModelSection, PretrainedModel, ScratchModel
 from sage_cli.settings.prompt import PromptSection
-from sage_cli.store.files import identity_of
 from sage_cli.store.names import fitting_names
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run, Runs, run_of
 
 if TYPE_CHECKING:

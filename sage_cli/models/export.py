@@ -12,7 +12,8 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models import loading
-from sage_cli.models.folders import is_hub_name, is_model_folder
+from sage_cli.models.folders import is_model_folder
+from sage_cli.models.hub_cache import is_hub_name
 from sage_cli.models.model_card import model_card
 from sage_cli.models.policy import SAGE_FILE, Policy, named_policy, stored_settings
 from sage_cli.problems.template import PromptTemplate
@@ -21,7 +22,8 @@ from sage_cli.settings.model import PretrainedModel
 from sage_cli.settings.prompt import PromptSection
 from sage_cli.settings.rewards import Reward, rewards_in_words
 from sage_cli.store.evaluations import evaluations
-from sage_cli.store.files import replacing_folder, write_json, write_text
+from sage_cli.store.files import replacing_folder, write_text
+from sage_cli.store.json_files import write_json
 from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.surroundings import surroundings

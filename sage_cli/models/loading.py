@@ -19,9 +19,9 @@ from sage_cli.models.folders import (
     is_adapter,
     load_explained,
     model_files,
-    pinned_revision,
     without_weights,
 )
+from sage_cli.models.hub_cache import pinned_revision
 from sage_cli.models.verification import verify_weights
 from sage_cli.settings.model import LoraSection, ScratchModel
 

@@ -9,7 +9,7 @@ from typing import Any
 from sage_cli.config.schema import SageConfig, spread_over
 from sage_cli.errors import DataError
 from sage_cli.methods.loop import batch_of
-from sage_cli.models.folders import model_config
+from sage_cli.models.config_json import model_config
 from sage_cli.models.reference import teacher_of
 from sage_cli.models.stages import Described
 from sage_cli.problems.load import load_training_problems

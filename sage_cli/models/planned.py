@@ -22,7 +22,7 @@ from sage_cli.models.shipped_base import shipped_run
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.model import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run, Runs
 
 _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}

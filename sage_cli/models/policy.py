@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code, consents
 from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
 from sage_cli.file_hash import changed_files
+from sage_cli.models.config_json import stored_dtype
 from sage_cli.models.folders import (
-    TokenizerFacts,
     adapter_base,
     check_no_gguf,
     fingerprint,
     is_adapter,
-    is_hub_name,
     is_model_folder,
     model_files,
-    pinned_revision,
     read_json,
-    stored_dtype,
-    tokenizer_facts,
-    whole_model,
 )
+from sage_cli.models.hub_cache import is_hub_name, pinned_revision, whole_model
 from sage_cli.models.shipped_base import put_in_place, shipped_run_named
+from sage_cli.models.tokenizer_facts import TokenizerFacts, tokenizer_facts
 from sage_cli.models.verification import sealed_to_load
 from sage_cli.problems.problem import PROBLEMS
 from sage_cli.settings.decoding import DecodingSection

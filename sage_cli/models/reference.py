@@ -9,17 +9,11 @@ from typing import Any
 from sage_cli.config.load import STORED
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.models.folders import (
-    adapter_base,
-    embedding_rows,
-    is_adapter,
-    is_cached,
-    is_hub_name,
-    model_config,
-    require_whole_weights,
-    stored_tokens,
-)
+from sage_cli.models.config_json import model_config
+from sage_cli.models.folders import adapter_base, embedding_rows, is_adapter, require_whole_weights
+from sage_cli.models.hub_cache import is_cached, is_hub_name
 from sage_cli.models.policy import Policy, named_policy
+from sage_cli.models.tokenizer_facts import stored_tokens
 from sage_cli.settings.anchor import OWN_REFERENCES
 from sage_cli.settings.model import PretrainedModel, kernel_arguments, trained_dtype
 from sage_cli.store.run import Runs, run_of

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.models.folders import load_explained, model_files, pinned_revision, tokenizer_facts
+from sage_cli.models.folders import load_explained, model_files
+from sage_cli.models.hub_cache import pinned_revision
+from sage_cli.models.tokenizer_facts import tokenizer_facts
 from sage_cli.settings.model import ScratchModel
 from sage_cli.settings.prompt import PromptSection
 

@@ -21,7 +21,8 @@ from threading import Thread
 
 from sage_cli.errors import DataError, StoreError
 from sage_cli.file_hash import content_hash, remembered_hash
-from sage_cli.models.folders import adapter_base, cached_snapshot, is_adapter, read_json
+from sage_cli.models.folders import adapter_base, is_adapter, read_json
+from sage_cli.models.hub_cache import cached_snapshot
 from sage_cli.store.run import SEAL, run_of
 
 _AT_ONCE = 4

@@ -12,32 +12,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sage_cli.counted import counted
-from sage_cli.metrics import (
-    About,
-    Comparison,
-    Crossing,
-    Difference,
-    Side,
-    Support,
-    about,
-    pooled,
-)
-from sage_cli.metrics.comparison import (
-    arms_with_seeds,
-    difference_of_sides,
-    different_seeds,
-    grade_correlation,
-)
+from sage_cli.metrics import About, Comparison, Crossing, Difference, Side, Support, about, pooled
+from sage_cli.metrics.comparison import arms_with_seeds, difference_of_sides
 from sage_cli.metrics.counts import STATISTICS
 from sage_cli.metrics.error_sources import by_run
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
+from sage_cli.metrics.support import different_seeds, grade_correlation
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two, whole_sample_words
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, p_value
-from sage_cli.store.files import file_stems
+from sage_cli.store.file_names import file_stems
 
 _Key = TypeVar("_Key")
 
@@ -350,10 +337,10 @@ def _verdict(contrast: Contrast, k: int, *, adjusted: bool) -> str:
         return f"At k = {k} nothing can be tested: {gap}."
     shown = str(shown_p(p, contrast.difference))
     relation = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
-    said = f"p{' (Holm)' if adjusted else ''} {relation}"
+    tested = f"p{' (Holm)' if adjusted else ''} {relation}"
     if p <= 1 - contrast.difference.confidence:
         higher, lower = (a, b) if contrast.difference.mean_K[column] > 0 else (b, a)
-        return f"At k = {k} {higher} is above {lower}: {gap}, {said}."
+        return f"At k = {k} {higher} is above {lower}: {gap}, {tested}."
     smallest = float(contrast.smallest_K[column])
     missed = (
         "which difference would have been found is unknown"

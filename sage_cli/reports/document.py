@@ -31,14 +31,9 @@ from sage_cli.reports.tables import (
     without_details,
 )
 from sage_cli.settings.own_code import names_code
-from sage_cli.store.files import (
-    CorruptFileError,
-    json_text,
-    portable,
-    read_object,
-    with_checksum,
-    write_text,
-)
+from sage_cli.store.file_names import portable
+from sage_cli.store.files import write_text
+from sage_cli.store.json_files import CorruptFileError, json_text, read_object, with_checksum
 
 
 @dataclass(frozen=True)

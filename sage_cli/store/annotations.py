@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from sage_cli.errors import SurroundingsError
 from sage_cli.store.completion import Completion
-from sage_cli.store.files import key_of, write_json
 from sage_cli.store.inventory import Integers, Inventory, Mask, Tally, tally_of
+from sage_cli.store.json_files import write_json
+from sage_cli.store.result_hash import key_of
 from sage_cli.store.sample_set import SampleSet
 from sage_cli.store.tables import (
     as_column,

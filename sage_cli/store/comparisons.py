@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sage_cli.errors import SageError
-from sage_cli.store.files import read_object, write_object
+from sage_cli.store.json_files import read_object, write_object
 
 _FILE = "comparisons.json"
 """Below a folder of runs. Cosmetic: without it nothing but a note is lost."""

@@ -8,9 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from sage_cli.store.files import (
+from sage_cli.store.file_names import portable
+from sage_cli.store.json_files import (
     CorruptFileError,
-    portable,
     read_object,
     warn_of_corrupt_file,
     write_object,

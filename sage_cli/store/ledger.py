@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sage_cli.store.files import replacing, storing, warn_once
+from sage_cli.store.files import replacing, storing
+from sage_cli.store.json_files import warn_once
 from sage_cli.store.locks import Lease
 from sage_cli.store.tables import empty_table
 

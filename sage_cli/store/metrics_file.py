@@ -15,7 +15,8 @@ from sage_cli.json_value import json_value
 if TYPE_CHECKING:
     from sage_cli.store.locks import Lease
 
-from sage_cli.store.files import storing, warn_once, without_nan, write_text
+from sage_cli.store.files import storing, write_text
+from sage_cli.store.json_files import warn_once, without_nan
 
 _SHOWN = 5
 """Corrupt lines that a warning names by number."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import SageError
-from sage_cli.store.files import key_of, read_object, write_object
+from sage_cli.store.json_files import read_object, write_object
+from sage_cli.store.result_hash import key_of
 
 FOLDER = "preflight"
 """Below a folder of runs. Cosmetic: without it each run looks for itself."""

@@ -17,32 +17,19 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from typing_extensions import TypedDict, Unpack
 
 from sage_cli import RESULT_VERSION
-from sage_cli.errors import (
-    BusyError,
-    DivergedError,
-    OutOfMemoryError,
-    SageError,
-    StoreError,
-)
+from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
 from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.settings.former_names import today
-from sage_cli.store.files import (
-    EIGHT_DIGITS,
+from sage_cli.store.file_names import EIGHT_DIGITS
+from sage_cli.store.files import sweep
+from sage_cli.store.json_files import (
     CorruptFileError,
     read_stored,
-    sweep,
     warn_of_corrupt_file,
     write_json,
     write_object,
 )
-from sage_cli.store.locks import (
-    LAUNCHER,
-    WRITER,
-    Lease,
-    is_held,
-    now_s,
-    writer,
-)
+from sage_cli.store.locks import LAUNCHER, WRITER, Lease, is_held, now_s, writer
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.names import full_name
 from sage_cli.store.surroundings import surroundings

@@ -1,13 +1,11 @@
-"""Facts of runs, by the names that people use: settings, manifest, figures; a sweep's runs."""
+"""Facts of runs, by the names that people use: settings, manifest, numbers."""
 
 from __future__ import annotations
 
 import json
-import logging
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -19,10 +17,9 @@ import yaml
 
 from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
-from sage_cli.settings.former_names import today, today_key
+from sage_cli.settings.former_names import today
 from sage_cli.settings.yaml_files import yaml_value
 from sage_cli.store.evaluations import evaluations
-from sage_cli.store.files import storing, with_checksum, without_checksum, write_text
 from sage_cli.store.run import CORRUPT, METRICS, Run
 
 ABOUT = (
@@ -42,17 +39,14 @@ ABOUT = (
     "reason",
 )
 """The keys of a manifest that may be columns."""
-
 OF_RL = ("rl", "rollout", "anchor", "guide")
 """Sections in the configuration of an initial policy that only RL reads."""
-
 SEEDS = ("rl.seed", "sft.seed")
 OF_NO_RESULT = ("run", "tracking", "executor")
 _OF_NO_TRAINING = (*OF_NO_RESULT, "evaluation", "sampling", "sweep")
 """Sections that decide no result, and those that decide no training."""
 CHOICES = ("rl.algo", "guide.name", "model.kind")
 """Settings by which others get their defaults."""
-
 OF_THE_METHOD = {
     "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
     "rl": (
@@ -67,14 +61,11 @@ OF_THE_METHOD = {
     ),
 }
 """By kind of run, the settings or sections that say how it was trained."""
-
 _TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
 PHASES = ("generate", "sync", "grade", "reference", "loss")
 """Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
 earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
 """
-
-
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -331,73 +322,3 @@ def _is(value: Any, asked: str) -> bool:
         return str(value) == asked or bool(value == yaml_value(asked))
     except yaml.YAMLError:
         return False
-
-
-log = logging.getLogger(__name__)
-_NAME = "runs.jsonl"
-"""The file in a sweep's folder."""
-FactValue = float | int | str | bool
-
-
-@dataclass(frozen=True)
-class SweepEntry:
-    """The values of a `point` by setting, the number of its training (from 0), and the run's id."""
-
-    point: Mapping[str, FactValue]
-    seed: int
-    run: str
-
-
-class SweepRuns:
-    """The append-only `runs.jsonl` of a sweep.
-
-    A killed driver or a full disk tears one line, which is left out.
-    """
-
-    def __init__(self, sweep: Path) -> None:
-        """`sweep` is the sweep's folder, which need not exist."""
-        self.path = sweep / _NAME
-
-    def entries(self) -> list[SweepEntry]:
-        """Return all whole lines in order."""
-        return [entry for entry in map(_entry, self._lines()) if entry is not None]
-
-    def append(self, entry: SweepEntry) -> None:
-        """Write one line. Raises StoreError if that fails."""
-        line = json.dumps(with_checksum(asdict(entry))).encode() + b"\n"
-        with storing(self.path.parent):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.write(line if self._ends_whole() else b"\n" + line)
-
-    def repair(self) -> None:
-        """Remove corrupt lines with a warning. Only the process that may write calls this."""
-        lines = self._lines()
-        whole = [line for line in lines if _entry(line) is not None]
-        if len(whole) < len(lines):
-            with storing(self.path.parent):
-                write_text(self.path, "".join(f"{line.decode()}\n" for line in whole))
-            corrupt = len(lines) - len(whole)
-            log.warning("%s had %d unreadable lines, which were removed", self.path, corrupt)
-
-    def _lines(self) -> list[bytes]:
-        return self.path.read_bytes().splitlines() if self.path.is_file() else []
-
-    def _ends_whole(self) -> bool:
-        with self.path.open("rb") as file:
-            if not file.seek(0, os.SEEK_END):
-                return True
-            file.seek(-1, os.SEEK_END)
-            return file.read() == b"\n"
-
-
-def _entry(line: bytes) -> SweepEntry | None:
-    try:
-        content = without_checksum(json_value(line))
-        entry = SweepEntry(**content)
-        point = {today_key(key): value for key, value in entry.point.items()}
-        entry = replace(entry, point=point)
-    except (AttributeError, ValueError, TypeError):
-        return None
-    whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)
-    return entry if whole else None

@@ -22,20 +22,19 @@ import numpy as np
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.completion import Completion
-from sage_cli.store.files import (
+from sage_cli.store.files import storing, write_text
+from sage_cli.store.inventory import Inventory, Mask
+from sage_cli.store.inventory_index import INDEX_FILE, load_index, refreshed, write_index
+from sage_cli.store.json_files import (
     CorruptFileError,
-    key_of,
     read_object,
-    storing,
     warn_of_corrupt_file,
     warn_once,
     write_json,
     write_object,
-    write_text,
 )
-from sage_cli.store.inventory import Inventory, Mask
-from sage_cli.store.inventory_index import INDEX_FILE, load_index, refreshed, write_index
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
+from sage_cli.store.result_hash import key_of
 from sage_cli.store.sample_parts import (
     DamagedPartError,
     completions_of,

@@ -14,14 +14,9 @@ from typing import Any
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
 from sage_cli.methods.loop import Method
-from sage_cli.models.folders import (
-    facts_of_folder,
-    facts_of_path,
-    model_differences,
-    read_json,
-    shape,
-)
-from sage_cli.store.files import write_json
+from sage_cli.models.config_json import facts_of_folder, facts_of_path, model_differences, shape
+from sage_cli.models.folders import read_json
+from sage_cli.store.json_files import write_json
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
 

@@ -29,7 +29,8 @@ from sage_cli.progress import Progress
 from sage_cli.settings.sharding import SHARDED, Sharding, accelerate_file, distributed_type
 from sage_cli.settings.tracking import TrackingSection
 from sage_cli.settings.yaml_files import read_yaml
-from sage_cli.store.files import private, write_json
+from sage_cli.store.files import private
+from sage_cli.store.json_files import write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
 from sage_cli.training.checkpoints import interrupted, prepare_resume

@@ -16,7 +16,7 @@ from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import trained_on
 from sage_cli.sampling.sampler import DISTRIBUTION
-from sage_cli.store.files import key_of
+from sage_cli.store.result_hash import key_of
 from sage_cli.store.run import Run, Runs
 
 

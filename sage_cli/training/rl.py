@@ -37,16 +37,11 @@ from sage_cli.settings.model import PretrainedModel, kernel_arguments, trained_d
 from sage_cli.settings.rewards import GRADE
 from sage_cli.settings.rollout import RolloutSection, VllmRolloutSection
 from sage_cli.store.completion import Completion
-from sage_cli.store.files import key_of
 from sage_cli.store.preflights import KnownPreflight
+from sage_cli.store.result_hash import key_of
 from sage_cli.store.run import Run
 from sage_cli.store.surroundings import surroundings
-from sage_cli.training.base_trainer import (
-    SCHEDULERS,
-    common_arguments,
-    run_trainer,
-    save_policy,
-)
+from sage_cli.training.base_trainer import SCHEDULERS, common_arguments, run_trainer, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight

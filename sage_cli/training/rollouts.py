@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
 from sage_cli.json_value import json_value
-from sage_cli.models.folders import adapter_base, is_adapter, model_config
+from sage_cli.models.config_json import model_config
+from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policy import Policy
 from sage_cli.models.reference import reference_policy
 from sage_cli.problems.problem import Problem

@@ -24,6 +24,7 @@ from sage_cli.models.compatibility import (
     require_childless,
     require_same_parent,
 )
+from sage_cli.models.config_json import text_part
 from sage_cli.models.facts import base_facts, remarks, rl_facts, run_facts, sft_facts
 from sage_cli.models.folders import (
     adapter_base,
@@ -31,7 +32,6 @@ from sage_cli.models.folders import (
     model_files,
     read_json,
     require_whole_weights,
-    text_part,
 )
 from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.obstacles import planned_obstacles

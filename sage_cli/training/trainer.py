@@ -35,7 +35,7 @@ from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.anchor import AnchorSection
 from sage_cli.settings.own_code import load_plugin
-from sage_cli.store.files import read_object, write_json
+from sage_cli.store.json_files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 from sage_cli.training.passes import Pass, Purpose, positions_of, regrouped

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli import errors
-from sage_cli.store.files import CorruptFileError, read_object, write_object
+from sage_cli.store.json_files import CorruptFileError, read_object, write_object
 from sage_cli.trials.executors.executor import End, Fate
 
 LINES = 12

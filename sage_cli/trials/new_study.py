@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import tokenizer_facts
+from sage_cli.models.tokenizer_facts import tokenizer_facts
 from sage_cli.problems.load import is_here, load_problems
 from sage_cli.problems.registry import is_file_name
 from sage_cli.settings.data import DataSection

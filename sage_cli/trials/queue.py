@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sage_cli.errors import EXIT_BUSY, SageError
 from sage_cli.progress import Progress
-from sage_cli.store.files import read_object, write_json
+from sage_cli.store.json_files import read_object, write_json
 from sage_cli.store.locks import is_held, writer_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.failures import Failure, Kind, failure

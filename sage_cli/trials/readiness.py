@@ -12,7 +12,8 @@ from sage_cli.evaluation.answer_format import check_answer_format
 from sage_cli.evaluation.benchmarks import check_benchmarks, judge_of
 from sage_cli.evaluation.gold_kinds import describe_golds
 from sage_cli.models.compatibility import check_fitting_tokenizer
-from sage_cli.models.folders import TokenizerFacts, is_adapter, require_whole_weights
+from sage_cli.models.folders import is_adapter, require_whole_weights
+from sage_cli.models.tokenizer_facts import TokenizerFacts
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem_tokens import check_characters
 from sage_cli.problems.template import PromptTemplate

@@ -19,13 +19,13 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.facts import state
 from sage_cli.models.shipped_base import shipped_source
-from sage_cli.store.files import (
+from sage_cli.store.json_files import (
     CorruptFileError,
-    identity_of,
     read_object,
     warn_of_corrupt_file,
     write_object,
 )
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources

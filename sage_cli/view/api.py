@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sage_cli.errors import ConfigurationError, SageError, StoreError
-from sage_cli.store.files import compact_json
+from sage_cli.store.json_files import compact_json
 from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
 from sage_cli.view.problems_view import problem_view, problems_view

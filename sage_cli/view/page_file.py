@@ -15,7 +15,8 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.store.files import compact_json, storing, write_text
+from sage_cli.store.files import storing, write_text
+from sage_cli.store.json_files import compact_json
 from sage_cli.store.run import Run, Runs
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 from sage_cli.view.api import Api

@@ -34,7 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.store.files import compact_json
+from sage_cli.store.json_files import compact_json
 from sage_cli.view.api import Api
 from sage_cli.view.page_file import FILES, PAGE, hash_of
 

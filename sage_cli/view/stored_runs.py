@@ -36,7 +36,8 @@ from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.evaluations import COUNTED, EVALUATIONS, evaluations
-from sage_cli.store.files import key_of, warn_once
+from sage_cli.store.json_files import warn_once
+from sage_cli.store.result_hash import key_of
 from sage_cli.store.run import RUNNING, Run, Runs
 from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.sample_set import SampleSet

@@ -25,7 +25,8 @@ from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
-from sage_cli.store.files import portable, read_object
+from sage_cli.store.file_names import portable
+from sage_cli.store.json_files import read_object
 from sage_cli.store.run import Run
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from shown_runs import LONG, by_chance, hostile, shown_runs, stored_run, sweep
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.store.files import read_object, write_object
+from sage_cli.store.json_files import read_object, write_object
 from sage_cli.store.run import Run
 from sage_cli.view.page_file import write_page
 

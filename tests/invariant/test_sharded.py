@@ -20,7 +20,8 @@ from trl import GRPOTrainer
 
 from sage_cli.methods.rlpr import ProbabilityReward
 from sage_cli.models.loading import load_model
-from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.settings.shipped import shipped
+from sage_cli.settings.yaml_files import read_yaml
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.launch import join_processes

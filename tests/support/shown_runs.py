@@ -24,7 +24,7 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import Completion
 from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.files import write_object
+from sage_cli.store.json_files import write_object
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
 from sage_cli.trials.sweep.report import Axis, SweepResult, SweepTrial, TrialFailure, document_of

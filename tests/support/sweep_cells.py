@@ -5,7 +5,7 @@ import numpy as np
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.settings.objective import parse_objective
-from sage_cli.store.files import write_json
+from sage_cli.store.json_files import write_json
 from sage_cli.trials.sweep.report import (
     Axis,
     CountedTrial,

@@ -28,7 +28,8 @@ from sage_cli.reports.document import (
 from sage_cli.reports.passk import Line, evaluation_table, passk_document, score
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
-from sage_cli.store.files import compact_json, with_checksum, write_text
+from sage_cli.store.files import write_text
+from sage_cli.store.json_files import compact_json, with_checksum
 from sage_cli.store.surroundings import surroundings
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.declaration import shown_label

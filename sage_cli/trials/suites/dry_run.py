@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sage_cli.models.folders import pinned_revision
+from sage_cli.models.hub_cache import pinned_revision
 from sage_cli.models.shipped_base import shipped_source
 from sage_cli.settings.k_values import capped_ks
 from sage_cli.settings.model import PretrainedModel

@@ -17,7 +17,7 @@ from sage_cli.json_value import leaves
 from sage_cli.reports.tables import seed_title
 from sage_cli.settings.k_values import capped_ks
 from sage_cli.settings.model import PretrainedModel
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.trials.stored_results import BenchmarkCache
 from sage_cli.trials.suites.declaration import (
     PAPERS_PRESET,

@@ -14,10 +14,10 @@ from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.files import read_object, write_json, write_object
+from sage_cli.store.json_files import read_object, write_json, write_object
 from sage_cli.store.locks import DRIVER, holder_of
 from sage_cli.store.names import full_name
-from sage_cli.store.run_facts import FactValue, SweepEntry, SweepRuns
+from sage_cli.store.sweep_runs import FactValue, SweepEntry, SweepRuns
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.report import SweepResult

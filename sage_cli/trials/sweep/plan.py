@@ -25,7 +25,7 @@ from sage_cli.settings.former_names import hashed_key
 from sage_cli.settings.presets import BLOCKS
 from sage_cli.settings.section import Section
 from sage_cli.settings.sweep import SweepSection
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
 from sage_cli.training.run import RlTraining

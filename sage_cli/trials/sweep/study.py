@@ -42,7 +42,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.trials.sweep.space import Point, SettingValue, Space, point_key
 from sage_cli.trials.sweep.study_trial import State, StudyTrial
 

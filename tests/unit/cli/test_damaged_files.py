@@ -11,9 +11,9 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.models.folders import fingerprint
 from sage_cli.reports import passk as passk_report
-from sage_cli.store.files import warn_once
+from sage_cli.store.json_files import warn_once
 from sage_cli.store.run import Run
-from sage_cli.store.run_facts import SweepEntry
+from sage_cli.store.sweep_runs import SweepEntry
 from sage_cli.training.checkpoints import newest_sealed, seal
 from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.view.api import Api

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.store.files import write_json
+from sage_cli.store.json_files import write_json
 from sage_cli.store.ledger import Sampled
 from sage_cli.store.run import Run
 

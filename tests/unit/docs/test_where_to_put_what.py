@@ -88,7 +88,7 @@ for line in sys.argv[1:]:
 ADDED = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
-    "a setting": {"settings/sampling.py": (SETTING.partition("    patience")[0], SETTING)},
+    "a setting": {"settings/evaluation.py": (SETTING.partition("    patience")[0], SETTING)},
     "a benchmark": {"problems/registry.py": (BENCHMARK.partition("    DataSet")[0], BENCHMARK)},
     "an analysis": {
         "analysis/counted.py": ANALYSIS,

@@ -18,8 +18,9 @@ from sage_cli.metrics import (
     paired_difference,
     pooled,
 )
-from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
+from sage_cli.metrics.comparison import TrainingSeed, pair_sides
 from sage_cli.metrics.counts import STATISTICS
+from sage_cli.metrics.crossing import first_below_zero
 from sage_cli.metrics.estimators import RIGHT
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.metrics.power import precision

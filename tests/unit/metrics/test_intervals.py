@@ -8,7 +8,7 @@ from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, curve, pass_at_k
-from sage_cli.metrics.comparison import gap_interval
+from sage_cli.metrics.differences import gap_interval
 from sage_cli.metrics.intervals import (
     Interval,
     Resampling,

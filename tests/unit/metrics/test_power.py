@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import betabinom, t, ttest_1samp
 
 from sage_cli.metrics import Counts, paired_difference, pass_at_k
-from sage_cli.metrics.comparison import method_difference
+from sage_cli.metrics.differences import method_difference
 from sage_cli.metrics.error_sources import by_run, error_over
 from sage_cli.metrics.power import (
     HETEROGENEITY,

@@ -7,7 +7,8 @@ from random_model import of_architecture
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.models.folders import facts_of_folder, require_model
+from sage_cli.models.config_json import facts_of_folder
+from sage_cli.models.folders import require_model
 from sage_cli.models.loading import attach_lora, context_of, load_model, outline
 from sage_cli.models.policy import named_policy
 from sage_cli.models.tokenizer import character_tokenizer

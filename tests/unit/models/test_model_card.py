@@ -12,7 +12,7 @@ from sage_cli.models.model_card import model_card
 from sage_cli.progress import Silent
 from sage_cli.settings.model import ScratchModel
 from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.files import write_json
+from sage_cli.store.json_files import write_json
 from sage_cli.store.run import Runs
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)

@@ -22,7 +22,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.models.reference import policy_and_reference, reference_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.identity import training_identity
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.rollouts import reference_samples
 

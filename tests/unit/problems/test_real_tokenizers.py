@@ -12,8 +12,8 @@ import pytest
 from tokenizers import AddedToken
 
 from sage_cli.grading import Grader
-from sage_cli.models.folders import tokenizer_facts
 from sage_cli.models.tokenizer import keep_tags, load_tokenizer
+from sage_cli.models.tokenizer_facts import tokenizer_facts
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Ending, Stopping

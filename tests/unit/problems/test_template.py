@@ -6,7 +6,7 @@ from jinja2 import TemplateError
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_of
-from sage_cli.models.folders import TokenizerFacts
+from sage_cli.models.tokenizer_facts import TokenizerFacts
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.prompt import PAPER_SYSTEM_PROMPT, PromptSection

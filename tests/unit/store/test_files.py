@@ -11,17 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.errors import StoreError
-from sage_cli.store.files import (
+from sage_cli.store.files import private, replacing, replacing_folder, write_text
+from sage_cli.store.json_files import (
     CorruptFileError,
     json_text,
-    private,
     read_object,
     read_stored,
-    replacing,
-    replacing_folder,
     write_json,
     write_object,
-    write_text,
 )
 from sage_cli.store.metrics_file import END_BYTES, MetricsFile
 

@@ -20,8 +20,9 @@ from sage_cli.errors import (
     TrainingError,
 )
 from sage_cli.store.evaluations import evaluation_figures, evaluations, name_in, record_evaluation
-from sage_cli.store.files import identity_of, key_of, portable
+from sage_cli.store.file_names import portable
 from sage_cli.store.locks import LAUNCHER, writer
+from sage_cli.store.result_hash import identity_of, key_of
 from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.training.checkpoints import seal
 
@@ -235,7 +236,7 @@ def test_remove_refuses_parents_and_runs_at_work(runs):
 def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(monkeypatch):
     """Hash randomisation, insertion order and number types must not show."""
     program = (
-        "from sage_cli.store.files import identity_of;"
+        "from sage_cli.store.result_hash import identity_of;"
         "print(identity_of('rl', {'rl': {'seed': 1, 'lr': 1e-5}, 'tags': ['a'], 'beta': None}))"
     )
     found = {
@@ -253,7 +254,7 @@ def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(m
     seeded = identity_of("rl", {"seed": 1})
     assert seeded != identity_of("rl", {"seed": 2})
     assert seeded != identity_of("sft", {"seed": 1})
-    monkeypatch.setattr("sage_cli.store.files.RESULT_VERSION", 10**6)
+    monkeypatch.setattr("sage_cli.store.result_hash.RESULT_VERSION", 10**6)
     assert seeded != identity_of("rl", {"seed": 1})
 
 

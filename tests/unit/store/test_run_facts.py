@@ -8,17 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.json_value import leaves
-from sage_cli.store.files import warn_once
+from sage_cli.store.json_files import warn_once
 from sage_cli.store.metrics_file import END_BYTES
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.run_facts import (
-    RunFacts,
-    SweepEntry,
-    SweepRuns,
-    replicated,
-    speed_figures,
-    telling_apart,
-)
+from sage_cli.store.run_facts import RunFacts, replicated, speed_figures, telling_apart
+from sage_cli.store.sweep_runs import SweepEntry, SweepRuns
 
 ENTRIES = [SweepEntry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
 

@@ -17,7 +17,7 @@ from sage_cli.json_value import json_value
 from sage_cli.models.loading import attach_lora
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.store.files import json_text
+from sage_cli.store.json_files import json_text
 from sage_cli.store.preflights import KnownPreflight
 from sage_cli.store.run import Run
 from sage_cli.training.preflight import (

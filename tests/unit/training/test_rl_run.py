@@ -6,10 +6,10 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
-from sage_cli.models.folders import TokenizerFacts
 from sage_cli.models.planned import planned_base
 from sage_cli.models.policy import Policy
 from sage_cli.models.stages import plan_of
+from sage_cli.models.tokenizer_facts import TokenizerFacts
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
-from sage_cli.store.files import compact_json, json_text
+from sage_cli.store.json_files import compact_json, json_text
 from sage_cli.view.api import ANSWERS
 from sage_cli.view.page_file import Export, contents
 from sage_cli.view.passk_view import DifferenceView, PasskView

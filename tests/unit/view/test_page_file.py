@@ -8,7 +8,7 @@ import pytest
 from shown_runs import stored_run
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.files import compact_json
+from sage_cli.store.json_files import compact_json
 from sage_cli.view import page_file
 from sage_cli.view.page_file import (
     FILES,

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.files import identity_of
+from sage_cli.store.result_hash import identity_of
 from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
 from sage_cli.trials.sweep.plan import prepare_sweep, sweep_settings
 from sage_cli.trials.sweep.sampler_choice import choose_sampler

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support, pooled
-from sage_cli.metrics.comparison import different_seeds, grade_correlation, paired_grades
 from sage_cli.metrics.counts import SampleGrades
+from sage_cli.metrics.support import different_seeds, grade_correlation, paired_grades
 
 
 def graded_rows(*rows, seed=0, ids="abcdefgh"):
