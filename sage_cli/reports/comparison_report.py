@@ -348,7 +348,7 @@ def _verdict(contrast: Contrast, k: int, *, adjusted: bool) -> str:
         else f"a difference of {smallest:.3f} would have been found in {POWER:.0%} of repetitions"
         + " by a single test" * adjusted
     )
-    return f"At k = {k} no difference is found: {gap}, {said}; {missed}."
+    return f"At k = {k} no difference is found: {gap}, {tested}; {missed}."
 
 
 VERDICTS = 3
