@@ -182,7 +182,7 @@ def command_named(name: str) -> Any:
         app.command(name)(module.command)
     command: Any = get_command(app)
     command.name = name
-    command.epilog = f"Example: {COMMANDS[name].example}"
+    command.epilog = COMMANDS[name].epilog
     _take_types_from_flags(command)
     return command
 

@@ -30,6 +30,8 @@ PLAN_LABELS = {
     "k": "values of k",
     "fits": "fits on the GPU",
     "kl term": "KL term",
+    "space": "search space",
+    "fewer trials": "why not more",
     "does not fit": "what would help",
     "at the peak": "phase with the peak",
     "unknown": "not known",

@@ -13,9 +13,11 @@ from sage_cli.cli import options
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live, doing
+from sage_cli.counted import counted
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
+    from sage_cli.trials.suites.declaration import Suite
     from sage_cli.trials.suites.plan import Overrides
 
 app = new_app("Run a table or a figure of the paper, or your own study, and write its report.")
@@ -47,11 +49,18 @@ def list_(json: options.Json = False) -> None:
     if json:
         emit({"suites": [suite.model_dump(mode="json") for suite in suites]})
         return
-    table = Table("suite", "title", "arms or suites", box=None)
+    table = Table("suite", "title", "contains", box=None)
     for suite in suites:
-        inside = suite.includes or suite.methods or ([f"sweep {suite.sweep}"])
-        table.add_row(suite.name, escape(suite.title), ", ".join(inside))
+        table.add_row(suite.name, escape(suite.title), _contents(suite))
     console.print(table)
+    console.print("`sage suite plan NAME` lists a suite's arms and what they cost", style="dim")
+
+
+def _contents(suite: Suite) -> str:
+    """Return what a suite is made of: `7 arms`, `12 suites`, or its sweep."""
+    if suite.includes:
+        return counted(len(suite.includes), "suite")
+    return counted(len(suite.methods), "arm") if suite.methods else f"sweep {suite.sweep}"
 
 
 @app.command(epilog="Example: sage suite plan table1 --preset tiny")
@@ -90,7 +99,8 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        show_suite_plan(name, overrides, json)
+        typed = "".join(f" {word}" for word in _typed_after(name, seeds, preset))
+        show_suite_plan(name, overrides, json, commands=f"sage suite plan{typed}")
         return
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
@@ -160,8 +170,19 @@ def _show(written: SuiteReport, json: bool) -> None:
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
-def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
-    """Print every task of a suite, its state, the commands that are left, and the cost."""
+def _typed_after(name: str, seeds: int | None, preset: list[str] | None) -> list[str]:
+    """Return the words that name a suite with its seeds and presets."""
+    words = [name, *(word for one in preset or () for word in ("--preset", one))]
+    return words + (["--seeds", str(seeds)] if seeds else [])
+
+
+def show_suite_plan(
+    name: str, overrides: Overrides, json: bool, *, commands: str | None = None
+) -> None:
+    """Print every task of a suite, its state, the commands that are left, and the cost.
+
+    For a dry run, `commands` is what to type to see the commands, in the place of these.
+    """
     from sage_cli.cli.libraries import ask_nobody
     from sage_cli.trials.suites.dry_run import plan_suite
     from sage_cli.trials.task import DONE, TO_DO
@@ -180,14 +201,20 @@ def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
         state = "pending" if task["state"] == TO_DO else task["state"]
         table.add_row(str(number), escape(task["title"]), str(needs), state)
     console.print(f"[bold]{escape(planned['title'])}[/]", table, sep="\n")
-    if left := [task["command"] for task in planned["tasks"] if task["state"] != DONE]:
+    left = [task["command"] for task in planned["tasks"] if task["state"] != DONE]
+    if left and commands is None:
         console.print("Remaining commands:")
         for command in left:  # a line each, however long, so that they can be copied
             console.print(command, markup=False, highlight=False, soft_wrap=True)
-    for title, amounts in (("Total", planned["cost"]), ("Remaining", planned["left"])):
-        console.print(f"{title}: {amounts.describe()}")
+    if planned["cost"] != planned["left"]:
+        console.print(f"Total: {planned['cost'].describe()}")
+    console.print(f"Remaining: {planned['left'].describe()}")
+    about = "" if planned["papers_models"] else " about the paper's models"
     for choice in planned["chosen"]:
-        console.print(f"[dim]Assumption: {escape(choice)}[/]")
+        console.print(f"[dim]Assumption{about}: {escape(choice)}[/]")
     for note in planned["notes"]:
         console.print(f"[dim]Note: {escape(note)}[/]")
     console.print(f"Folder: [bold]{escape(planned['folder'])}[/]", soft_wrap=True)
+    if commands is not None:
+        each = f"; `{escape(commands)}` prints the command of each task" if left else ""
+        console.print(f"dry run: nothing was run{each}", soft_wrap=True)

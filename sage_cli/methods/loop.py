@@ -174,6 +174,11 @@ class Method(Extensible):
         return False
 
     @property
+    def generations_at_most(self) -> int:
+        """Return how often a generation of completions may be sampled, the first time included."""
+        return 1
+
+    @property
     def samples_beforehand(self) -> int:
         """`initial_samples`: completions of each problem that are sampled before training."""
         return int(getattr(self, "initial_samples", 0))
@@ -229,7 +234,12 @@ class Method(Extensible):
 
         Completions have at most `longest` tokens.
         """
-        batch = batch_of(self, self.processes)
+        batch, most = batch_of(self, self.processes), self.generations_at_most
+        completions = self.steps * batch.completions
+        resampled = (
+            f", because dynamic sampling replaces groups of equal grades in up to {most - 1} "
+            f"further generations per step (at most {completions * most:,})"
+        )
         ahead = self.prompts_per_batch // self.prompts_per_step
         return {
             "steps": self.steps,
@@ -238,8 +248,10 @@ class Method(Extensible):
             + (f"{self.processes} processes x " if self.processes > 1 else "")
             + f"{batch.accumulation} micro-batch{'es' * (batch.accumulation > 1)} of "
             f"{batch.micro_batch}" + (f", sampled for {ahead} steps at once" if ahead > 1 else ""),
-            "completions": f"{self.steps * batch.completions:,}",
-            "tokens at most": f"{self.tokens(longest)[0]:,}",
+            "completions": f"at least {completions:,}{resampled}"
+            if most > 1
+            else f"{completions:,}",
+            "tokens at most": f"{self.tokens(longest)[0] * most:,}",
         }
 
 

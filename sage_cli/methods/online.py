@@ -125,6 +125,11 @@ class OnlineMethod(Method):
         return self.prompts_per_step * self.steps_per_generation
 
     @property
+    def generations_at_most(self) -> int:
+        """Return how often a generation may be sampled, with those of dynamic sampling."""
+        return 1 + (self.max_extra_generations if self.dynamic_sampling else 0)
+
+    @property
     def replaces_prompts(self) -> bool:
         """Return True if a step may come to other problems than those in its place in order."""
         return self.dynamic_sampling

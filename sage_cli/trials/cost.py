@@ -19,12 +19,16 @@ from sage_cli.trials.task import RL, SFT, Task
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one task or several; `unknown` names what cannot be counted and is left out."""
+    """The cost of one task or several; `unknown` names what cannot be counted and is left out.
+
+    With `resamples`, dynamic sampling adds completions; `tokens` has as many as it may add.
+    """
 
     steps: int = 0
     completions: int = 0
     tokens: int = 0
     unknown: tuple[str, ...] = ()
+    resamples: bool = False
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -32,13 +36,17 @@ class Cost:
             self.completions + other.completions,
             self.tokens + other.tokens,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+            self.resamples or other.resamples,
         )
 
     def describe(self) -> str:
         """The cost in words; what is not counted at the end."""
-        amounts = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
+        least = "at least " * self.resamples
+        amounts = [f"{self.steps:,} steps", f"{least}{self.completions:,} completions"]
         amounts.append(f"{self.tokens:,} tokens at most")
-        return "; ".join([*amounts, *(f"not counted: {subject}" for subject in self.unknown)])
+        amounts += [f"not counted: {subject}" for subject in self.unknown]
+        amounts += ["dynamic sampling adds completions"] if self.resamples else []
+        return "; ".join(amounts)
 
 
 def cost(tasks: Iterable[Task]) -> Cost:
@@ -70,8 +78,9 @@ def training_cost(task: Task) -> Cost:
     if task.kind != RL:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
-    tokens = completions * config.rollout.max_tokens
-    return Cost(config.rl.steps, completions, tokens)
+    most = config.rl.generations_at_most
+    tokens = completions * most * config.rollout.max_tokens
+    return Cost(config.rl.steps, completions, tokens, resamples=most > 1)
 
 
 def measuring_cost(task: Task) -> Cost:

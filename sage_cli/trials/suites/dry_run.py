@@ -54,6 +54,11 @@ def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
         "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps)],
         "cost": cost([*plan.tasks, *(trial for _, alike in trials for trial in alike)]),
         "left": cost_left(left),
+        "papers_models": any(
+            isinstance(trial.config.model, PretrainedModel)
+            for part in plan.parts
+            for trial in part.trials
+        ),
         "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
         "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.config.readers import as_read, is_read
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
+from sage_cli.counted import counted
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, check_untrained
 from sage_cli.json_value import leaves
 from sage_cli.models.facts import evaluation_facts, rl_facts
@@ -198,11 +200,20 @@ class Sweep:
         return [task for point in points for task in self.trainings(point)]
 
     @property
+    def fewer_trials(self) -> str:
+        """Return why there are fewer trials than were asked for; empty where there aren't."""
+        asked = self.config.sweep.trials
+        if self.sampler == "grid" or asked is None or self.total >= asked:
+            return ""
+        return f"the space has only {counted(self.total, 'point')}, fewer than --trials {asked}"
+
+    @property
     def announcement(self) -> str:
         """Return the points that are tried, a line each, or who chooses them."""
         if self.sampler != "grid":
             names = ", ".join(key.rsplit(".", 1)[-1] for key in self.space.keys)
-            return f"{self.total} trials: {self.sampler} chooses {names}"
+            fewer = f" ({self.fewer_trials})" if self.fewer_trials else ""
+            return f"{self.total} trials{fewer}: {self.sampler} chooses {names}"
         points = map(describe_point, islice(self.space.points(), SHOWN_POINTS))
         rest = [f"and {self.total - SHOWN_POINTS} more"] if self.total > SHOWN_POINTS else []
         return "\n  ".join([f"{self.total} trials:", *points, *rest])
@@ -334,6 +345,30 @@ def check_sweep(search: Sweep, *, offline: bool = False) -> str:
     return note
 
 
+def _without_searched(facts: Mapping[str, Any], search: Sweep) -> dict[str, Any]:
+    """Return the facts of the shared settings, in which no searched setting has a value.
+
+    A fact depends on a parameter if it is another one under another of its values.
+    """
+    shown = dict(facts)
+    for name, parameter in search.space.parameters.items():
+        others = []
+        for value in parameter.examples:
+            with suppress(SageError):  # a value may need another parameter's
+                others.append(rl_facts(changed(search.shared, {parameter.key: value})))
+        current = dict(leaves(search.shared.model_dump(mode="json"))).get(parameter.key)
+        for key, text in shown.items():
+            if all(other.get(key) == facts[key] for other in others):
+                continue
+            written = f"{parameter.key.rpartition('.')[2]} {current}"
+            shown[key] = (
+                text.replace(written, f"{name} is searched")
+                if isinstance(text, str) and written in text
+                else f"depends on {name}, which is searched"
+            )
+    return shown
+
+
 def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     """The stages of a sweep: its initial policy, what its trials share, and every task.
 
@@ -341,7 +376,7 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     """
     search = prepare_sweep(config)
     config, shared = search.shared, search.shared
-    shared_facts = rl_facts(config)
+    shared_facts = _without_searched(rl_facts(config), search)
     shared_facts["problems"] += check_sweep(search, offline=True)
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
@@ -352,7 +387,9 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     facts: dict[str, Any] = {
         "folder": str(search.folder.path),
         "sampler": search.sampler,
+        "space": "; ".join(search.space.in_words.values()),
         "trials": search.total,
+        **({"fewer trials": search.fewer_trials} if search.fewer_trials else {}),
         "runs": f"{runs} ({done} finished)",
         "objectives": " and ".join(config.sweep.objective),
         "left": cost_left(left).describe(),

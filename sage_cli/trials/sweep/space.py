@@ -188,6 +188,13 @@ def value_of(given: object) -> SettingValue:
     return {"true": True, "false": False}.get(given.lower(), given.strip())
 
 
+def in_short_form(value: object) -> str:
+    """Return a value as plans show it: `0.465`, `true` or a word."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def value_key(value: SettingValue) -> tuple[str, SettingValue]:
     """Return a key that is equal for 1 and 1.0, and differs for 1 and true."""
     return ("number" if is_number(value) else type(value).__name__, value)
@@ -238,6 +245,17 @@ class Values(_Parameter):
         return self.values
 
     @property
+    def examples(self) -> Sequence[SettingValue]:
+        """The values."""
+        return self.values
+
+    @property
+    def in_words(self) -> str:
+        """`0.1, 0.3 or 0.5`."""
+        *others, last = (in_short_form(value) for value in self.values)
+        return f"{', '.join(others)} or {last}" if others else last
+
+    @property
     def distribution(self) -> BaseDistribution:
         """Optuna's categories."""
         from optuna.distributions import CategoricalDistribution
@@ -266,6 +284,18 @@ class Range(_Parameter):
         """The whole numbers of a short range of them; None for any other."""
         low, high = self.range
         return range(int(low), int(high) + 1) if self.integer and high - low < LISTED else None
+
+    @property
+    def examples(self) -> Sequence[SettingValue]:
+        """Both ends."""
+        return self.range
+
+    @property
+    def in_words(self) -> str:
+        """`from 0.2 to 0.8`, and how it is searched where that is not evenly."""
+        low, high = (in_short_form(end) for end in self.range)
+        kind = " in whole numbers" if self.integer else ""
+        return f"from {low} to {high}{kind}{', logarithmically' if self.log else ''}"
 
     @property
     def distribution(self) -> BaseDistribution:
@@ -313,6 +343,18 @@ class Space(Section):
     def keys(self) -> dict[str, str]:
         """Settings by short name."""
         return {name: parameter.key for name, parameter in self.parameters.items()}
+
+    @property
+    def in_words(self) -> dict[str, str]:
+        """`tau from 0.2 to 0.8` by short name, with the condition of one that some points lack."""
+        return {
+            name: f"{name} {parameter.in_words}"
+            + "".join(
+                f" (with {key} {' or '.join(map(in_short_form, values))})"
+                for key, values in parameter.when.items()
+            )
+            for name, parameter in self.parameters.items()
+        }
 
     @property
     def _by_key(self) -> dict[str, Values | Range]:

@@ -76,6 +76,43 @@ def test_plans_of_the_demo_and_their_arithmetic(sage):
     assert sweep["left"].startswith("45 steps; 126,720 completions; ")
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (
+            "rl --algo dapo",
+            "completions at least 10,240, because dynamic sampling replaces groups of equal grades "
+            "in up to 3 further generations per step (at most 40,960)",  # 40 x 256, 4 times that
+        ),
+        ("rl --algo dapo", "max. tokens 1,966,080"),  # 40,960 of 48
+        (
+            "rl --algo dapo --set rl.dynamic_sampling=false",
+            "completions 10,240 max. tokens 491,520",
+        ),
+        ("rl --algo dapo", "KL term dapo has no KL term of its own, so nothing anchors this run"),
+        ("rl --algo dapo --guide branch", "KL term the guide branch adds a KL term with beta 0.04"),
+        ("sweep --algo dapo", "at least 184,320 completions"),
+        (
+            "sweep --space tau,rho --sampler tpe --trials 30",
+            "search space tau 0.31, 0.465 or 0.775; rho 0.258333, 0.775 or 1.29167 trials 9 why "
+            "not more the space has only 9 points, fewer than --trials 30",
+        ),
+        ("sweep --space tau,rho", "guide branch (tau is searched, rho is searched, signals of the"),
+        (
+            "sweep --space tau=0.2:0.8,lr=1e-5:1e-3:log",
+            "tau from 0.2 to 0.8; lr from 1e-05 to 0.001,",
+        ),
+        (
+            "sweep --space tau=0.2:0.8,lr=1e-5:1e-3:log",
+            "learning rate depends on lr, which is searched",
+        ),
+        ("sweep --space algo=grpo|dapo", "method depends on algo, which is searched"),
+    ],
+)
+def test_a_plan_says_what_holds(sage, words, shown):
+    assert shown in sage(*words.split(), "--dry-run").words
+
+
 RIGHT = {
     "base": {"arithmetic": [[0, 0, 1, 3] * 5]},
     "dapo-no-kl": {"arithmetic": [[1, 2, 3, 4] * 5]},

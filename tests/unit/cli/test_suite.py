@@ -34,6 +34,8 @@ def test_all_suites_are_listed_and_planned(sage):
     typed = sage("suite", "list")
     assert "figure4" in typed.words
     assert "sweep table6" in typed.words
+    assert "3 arms" in typed.words
+    assert "12 suites" in typed.words
     typed = sage("suite", "plan", "demo")
     assert typed.code == 0
     commands = (
@@ -43,7 +45,14 @@ def test_all_suites_are_listed_and_planned(sage):
     assert set(commands) < set(typed.stdout.splitlines())
     assert "sage sft" not in typed.words
     assert "chosen" not in typed.words
-    assert sage("suite", "run", "demo", "--dry-run").words == typed.words
+    assert "Total" not in typed.words  # nothing is done, so that it would be what remains
+    dry = sage("suite", "run", "demo", "--seeds", "2", "--dry-run").stdout.splitlines()
+    assert not set(commands) & set(dry)
+    assert dry[-1] == (
+        "dry run: nothing was run; `sage suite plan demo --seeds 2` prints the command of each task"
+    )
+    told = sage("suite", "plan", "table1").words
+    assert "Assumption about the paper's models: A completion may have 2,048 new tokens" in told
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
             ],
         ),
         ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
+        (
+            "tau=0.2|0.8",
+            "tpe",
+            7,
+            [
+                "2 trials (the space has only 2 points, fewer than --trials 7): tpe chooses tau",
+            ],
+        ),
     ],
 )
 def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
