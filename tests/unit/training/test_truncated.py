@@ -12,7 +12,6 @@ from toy_policy import SETTINGS, reference_completions
 from sage_cli.methods.loop import Method
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.section import built_in
-from sage_cli.training import trainer as trainer_module
 from sage_cli.training.trainer import SageTrainer
 
 ONLINE = {
@@ -111,9 +110,7 @@ def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(bench, configure
 def test_a_batch_of_truncated_completions_alone_teaches_nothing(
     bench, configure, monkeypatch, sections
 ):
-    monkeypatch.setattr(
-        trainer_module, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
-    )
+    monkeypatch.setattr(SageTrainer, "cut_off", lambda _, ids, texts: [True] * len(ids))
     one = {**sections, "rl": sections.get("rl", {}) | {"steps": 1}}
     (record,) = trained(bench, masking(configure, one))
     assert record["grad_norm"] == 0
