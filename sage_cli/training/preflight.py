@@ -499,22 +499,21 @@ class Preflight:
         if step > trainer.rl.steps_per_batch:
             return
         assert now.generated is not None  # as it was scored
-        if step == 0:
-            self.look_at_answers(trainer, now.rows, now.generated)
-            if self._is_known:
-                return
         which = checked_rows(batch["completion_mask"], batch["prompt_row_B"].tolist())
         rows = rows_of(batch, which)
-        if step == 0:
-            self.look_at_passes(trainer, rows)
-            # a run that was stopped has kept nothing: what stops it is looked for again once
-            # somebody has tried to fix it
-            if self.known is not None and trainer.accelerator.is_main_process:
-                self.known.write(self.facts)
+        if step:
+            _, surprise = self._plain(trainer, rows)
+            now_BT, started_BT = trained_logps(trainer, rows), rows.get("ref_per_token_logps")
+            self._conclude(trainer, self._of_sampler(rows, now_BT, surprise, started_BT), [])
             return
-        _, surprise = self._plain(trainer, rows)
-        now_BT, started_BT = trained_logps(trainer, rows), rows.get("ref_per_token_logps")
-        self._conclude(trainer, self._of_sampler(rows, now_BT, surprise, started_BT), [])
+        self.look_at_answers(trainer, now.rows, now.generated)
+        if self._is_known:
+            return
+        self.look_at_passes(trainer, rows)
+        # a run that was stopped has kept nothing: what stops it is looked for again once somebody
+        # has tried to fix it
+        if self.known is not None and trainer.accelerator.is_main_process:
+            self.known.write(self.facts)
 
     def look_at_answers(self, trainer: Any, rows: Sequence[Row], sampled: Generated) -> None:
         """Judge what was sampled first, before any of it is replaced; later calls do nothing."""
