@@ -160,6 +160,12 @@ class SageConfig(Section):
         taught = self.anchor.teacher is not None and self.anchor.kl == "reverse"
         return taught and self.rl.online and pays_nothing(self.rl.used_rewards)
 
+    @property
+    def samples_beforehand(self) -> int:
+        """The number of completions of each problem that are sampled before the training."""
+        forward = self.anchor.kl == "forward"
+        return self.anchor.reference_samples if forward else self.rl.samples_beforehand
+
     @model_validator(mode="after")
     def _sections_agree(self) -> SageConfig:
         problems = contradictions(self)

@@ -56,7 +56,6 @@ from sage_cli.training.rollouts import (
     reference_completions,
     resolve_engine,
     sampled_rollouts,
-    samples_beforehand,
 )
 from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
@@ -295,7 +294,7 @@ def build_trainer(
 
     # the completions that were sampled beforehand, for forward KL or for the method
     stored, initial = None, {}
-    if samples_beforehand(config):
+    if config.samples_beforehand:
         sampled = inputs.reference_completions or {}
         rows = rows_seen(len(problems), rl)
         stored = ReferenceCompletions.encode(problems, sampled, tokenizer, template.stop, rows)

@@ -151,12 +151,6 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
     return PolicySamples.for_rollouts(sampled, config, root)
 
 
-def samples_beforehand(config: SageConfig) -> int:
-    """Return the number of completions of each problem that are sampled before the training."""
-    forward = config.anchor.kl == "forward"
-    return config.anchor.reference_samples if forward else config.rl.samples_beforehand
-
-
 def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
     """Return the problems that the training comes to, whose completions are sampled beforehand."""
     return [problems[row] for row in rows_seen(len(problems), config.rl)]
@@ -164,7 +158,7 @@ def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Probl
 
 def sample_reference(training: Training, progress: Progress) -> None:
     """Sample what a training takes beforehand and isn't stored, if it takes any."""
-    if count := samples_beforehand(training.config):
+    if count := training.config.samples_beforehand:
         from sage_cli.evaluation.policy_sampler import PolicySampler
 
         samples = reference_samples(training.config, training.start, training.config.run.root)
@@ -179,7 +173,7 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
 
     Nothing where it samples none, or where the problems aren't on this machine.
     """
-    n = samples_beforehand(config)
+    n = config.samples_beforehand
     if not n:
         return {}
     try:
@@ -197,7 +191,7 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
 
 def reference_completions(training: Training) -> dict[str, list[Completion]] | None:
     """The stored completions of each problem, in the order of their indices; None without any."""
-    if not (count := samples_beforehand(training.config)):
+    if not (count := training.config.samples_beforehand):
         return None
     completions: defaultdict[str, list[Completion]] = defaultdict(list)
     ids = [problem.id for problem in problems_held(training.problems, training.config)]
