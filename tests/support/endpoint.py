@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -41,7 +41,7 @@ def usual_answer(body):
     return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
 
 
-def serve(endpoint):
+def handler_of(endpoint):
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -78,19 +78,17 @@ def serve(endpoint):
             else:
                 self.answer(*answer)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    endpoint.address = f"http://127.0.0.1:{server.server_port}"
-    return server
+    return Handler
 
 
 @contextmanager
 def serving(*endpoints):
     """Serve all of them for the length of the block."""
-    servers = [serve(endpoint) for endpoint in endpoints]
-    try:
+    with ExitStack() as servers:
+        for endpoint in endpoints:
+            server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(endpoint))
+            servers.enter_context(server)
+            servers.callback(server.shutdown)
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+            endpoint.address = f"http://127.0.0.1:{server.server_port}"
         yield
-    finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()

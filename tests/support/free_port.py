@@ -5,6 +5,5 @@ import socket
 
 def free_port():
     """One that was free just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]

@@ -39,8 +39,10 @@ def read_offline(folder):
             row = _values(record.history.item)
             step = row.pop("_step")
             assert step not in found.history
-            if table := row.get("rollouts/path"):
-                found.tables[step] = table_in(path.parent / "files" / table)
+            if place := row.get("rollouts/path"):
+                table = json.loads((path.parent / "files" / place).read_text())
+                rows = (zip(table["columns"], cells, strict=True) for cells in table["data"])
+                found.tables[step] = list(map(dict, rows))
             found.history[step] = row
         if kind == "summary":
             found.summary |= _values(record.summary.update)
@@ -62,12 +64,6 @@ def whole(path):
 
 def _values(items):
     return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
-
-
-def table_in(path):
-    """The rows of a table's file."""
-    table = json.loads(path.read_text())
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 
 
 def _records(data):

@@ -35,14 +35,8 @@ def random_model(tokenizer, architecture=Qwen2Config, *, seed=0, std=0.3, **chan
     return model.eval()
 
 
-_IMAGES = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "image_size": 28,
-    "patch_size": 14,
-}
+_IMAGES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+_IMAGES |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2Config", {"tie_word_embeddings": False}),
     "qwen2-tied": ("Qwen2Config", {"tie_word_embeddings": True}),
