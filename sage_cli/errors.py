@@ -188,9 +188,14 @@ def in_short(value: object) -> str:
     return _SHORT.repr(value)
 
 
-def did_you_mean(given: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+NEAR = 0.65
+"""Similarity from which a name may be a misspelt one: `taw` and `tau` have 2/3, `adan` and `data` a
+half."""
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
     """Return `did you mean tau?` for the nearest of the known names, or an empty text."""
     from difflib import get_close_matches
 
-    near = get_close_matches(given, list(names), n=1, cutoff=cutoff)
+    near = get_close_matches(given, list(names), n=1, cutoff=NEAR)
     return f"did you mean {near[0]}?" if near else ""

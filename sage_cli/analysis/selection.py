@@ -50,7 +50,7 @@ def find_analysis(name: str) -> Analysis:
         return ANALYSES[name]
     raise ConfigurationError(
         f"there is no analysis '{name}'; there are {', '.join(ANALYSES)}",
-        did_you_mean(name, ANALYSES, 0.5) or "`sage analyze` describes each analysis",
+        did_you_mean(name, ANALYSES) or "`sage analyze` describes each analysis",
     )
 
 

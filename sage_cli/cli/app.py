@@ -6,6 +6,7 @@ A command ends with a panel for a user's mistake, and with a way to resume when 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ from sage_cli.errors import (
     Interrupted,
     SageError,
     SurroundingsError,
+    did_you_mean,
 )
 from sage_cli.settings.passwords import without_passwords, word_without_passwords
 
@@ -82,7 +84,9 @@ class SageGroup(TyperGroup):
             emit_error("declined: nothing was done", None, EXIT_OTHER)
             raise
         except typer.TyperException as error:
-            error.message = visible(without_passwords(error.message)) + _here(error)
+            if not getattr(error, "is_explained", False):  # by the group inside this one
+                error.message = visible(without_passwords(_with_value(error))) + _here(error)
+                error.is_explained = True  # type: ignore[attr-defined]
             emit_error(error.format_message(), None, error.exit_code)
             raise
         except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
@@ -116,18 +120,61 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
     return SurroundingsError(error) if by_system else None
 
 
-def _here(error: typer.TyperException) -> str:
-    """Return what an option or a word of other programs is called here, or an empty text."""
+def _here(error: Any) -> str:
+    """Return what an option or a word of other programs is called here, or an empty text.
+
+    Options that are offered for a wrong one are left out of `error` unless they are near it.
+    """
     from sage_cli.config.explain import named_elsewhere, typed_as_setting
 
-    option = named_elsewhere(getattr(error, "option_name", None) or "")
-    if option:
-        return f" (here: {option})"
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    if option := getattr(error, "option_name", None):
+        params = getattr(command, "params", ())
+        here = named_elsewhere(option, {name for param in params for name in param.opts})
+        if here and option.startswith("--model") and any(p.name == "names" for p in params):
+            here = f"sage {getattr(command, 'name', '')} MODEL, without an option"
+        close = [name for name in getattr(error, "possibilities", None) or () if not here]
+        error.possibilities = [name for name in close if did_you_mean(option, [name])]
+        return f" (here: {here})" if here else ""
+    if unknown := _NO_COMMAND.match(error.message):
+        return _meant_command(str(getattr(command, "name", "")), unknown[1])
     _, extra, words = error.message.partition("Got unexpected extra argument")
     words = words.partition(" (")[2].removesuffix(")")  # of `argument(s) (one two)`
     typed = [typed_as_setting(word) for word in words.split()] if extra else []
     meant = " ".join(line for line in typed if line)
     return f" (here: {meant})" if meant else ""
+
+
+_NO_COMMAND = re.compile(r"No such command '([^']*)'\.$")
+"""What is said of a word that is no command, unless a command is near it."""
+
+
+def _meant_command(group: str, word: str) -> str:
+    """Return what to type for a word that is no command of a group, or an empty text."""
+    from sage_cli.settings.elsewhere import COMMANDS as ELSEWHERE
+    from sage_cli.trials.suites.declaration import suite_names
+
+    if group == "suite" and (word in suite_names() or word.endswith((".yaml", ".yml"))):
+        return f" (here: sage suite run {word}, or plan or report in the place of run)"
+    return f" (here: {ELSEWHERE[word]})" if group not in COMMANDS and word in ELSEWHERE else ""
+
+
+_NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
+_NUMBERS |= {"int_from_float": "a whole number"}
+"""Kinds of complaints about the value of an option, and what it should be."""
+
+
+def _with_value(error: typer.TyperException) -> str:
+    """Return the message of `error`, with the value that was typed where it lacks it."""
+    complaints = getattr(error.__cause__, "errors", None)
+    if complaints is None:
+        return error.message
+    complaint = complaints()[0]
+    value, kind = complaint.get("input"), complaint.get("type")
+    if kind in _NUMBERS:
+        return f"'{value}' is not {_NUMBERS[kind]}"
+    text = error.message[:1].lower() + error.message[1:]
+    return error.message if kind == "value_error" else f"'{value}': {text}"
 
 
 def new_app(

@@ -172,7 +172,7 @@ def _show(written: SuiteReport, json: bool) -> None:
 
 def _typed_after(name: str, seeds: int | None, preset: list[str] | None) -> list[str]:
     """Return the words that name a suite with its seeds and presets."""
-    words = [name, *(word for one in preset or () for word in ("--preset", one))]
+    words = [name, *(word for preset_name in preset or () for word in ("--preset", preset_name))]
     return words + (["--seeds", str(seeds)] if seeds else [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from json import dumps
@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.schema import UNIONS, Setting, sections_at, settings
-from sage_cli.errors import ConfigurationError, did_you_mean, in_short
+from sage_cli.errors import NEAR, ConfigurationError, did_you_mean, in_short
+from sage_cli.guides.guide import Guide
 from sage_cli.methods.loop import Method
-from sage_cli.settings.elsewhere import elsewhere
+from sage_cli.settings.elsewhere import ABSENT, METHODS, elsewhere, notes_on_name
 from sage_cli.settings.section import docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -62,8 +63,9 @@ def meant_settings(typed: str) -> dict[str, tuple[Meaning, ...]]:
     if keys := inside or ending:
         return {key: meanings_of(by_name[key]) for key in keys}
     # `guide.taw` is close to guide.tau, and `taw` to tau
+    check_called_here(typed)
     names = {key.rpartition(".")[2] if "." not in typed else key: key for key in by_name}
-    close = get_close_matches(typed, names, n=1)
+    close = get_close_matches(typed, names, n=1, cutoff=NEAR)
     raise ConfigurationError(
         f"there is no setting '{typed}'",
         f"did you mean {names[close[0]]}?" if close else "`sage config show` prints every setting",
@@ -75,9 +77,10 @@ def meanings_of(setting: Setting) -> tuple[Meaning, ...]:
 
     What most members of a union say is of no member in particular.
     """
-    if setting.key == "rl.algo":  # each method's class has its own name as the only choice
+    if setting.key in _CHOOSING:  # each member's class has its own name as the only choice
         choices = tuple(map(_member_name, setting.sections))
-        return (replace(_meaning(setting, Method, None), type="choice", choices=choices),)
+        meaning = _meaning(setting, _CHOOSING[setting.key], None)
+        return (replace(meaning, type="choice", choices=choices),)
     alike: dict[Meaning, list[type[BaseModel]]] = {}
     for section in setting.sections:
         meaning = _meaning(setting, section, None)
@@ -154,6 +157,10 @@ _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
 _NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
+_CHOOSING: dict[str, type[BaseModel]] = {"rl.algo": Method, "guide.name": Guide}
+"""Settings that choose a member of a union, and the base of all members, which explains them."""
+_MODEL_OPTIONS = ("model", "model_name", "base_model", "model_path", "checkpoint")
+"""Options by which other programs take the model that a run starts from."""
 ELSEWHERE = elsewhere()
 """Names of other programs for what a setting here does."""
 _FLAG_OF = {
@@ -204,7 +211,9 @@ def _sentences(complaint: Any) -> list[str]:
         choices = re.findall(r"'([^']*)'", str(expected))
         if kind == "union_tag_invalid":
             name, given = f"{name}.kind", complaint["ctx"].get("tag")
-        return [f"{name} is '{given}'; it can be {', '.join(choices)}{meant(str(given), choices)}"]
+        other = METHODS.get(str(given).lower(), "") if name == "rl.algo" else ""
+        near = f" ({other})" if other else meant(str(given), choices)
+        return [f"{name} is '{given}'; it can be {', '.join(choices)}{near}"]
     if kind == "value_error":
         text = str(error := complaint["ctx"]["error"])
         if not path or isinstance(error, ConfigurationError):
@@ -240,21 +249,52 @@ def _unknown_key(path: Sequence[str]) -> str:
 
 def meant(given: str, names: Iterable[str]) -> str:
     """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
-    near = did_you_mean(given, dict.fromkeys(names), 0.5)
+    near = did_you_mean(given, dict.fromkeys(names))
     return near and f" ({near})"
 
 
-def named_elsewhere(option: str) -> str | None:
+def named_elsewhere(option: str, flags: Container[str] | None = None) -> str | None:
     """Return what to type for an option of TRL, Transformers or vLLM, or None.
 
-    `--learning_rate` and `--learning-rate` give `--lr`; `--num_generations` gives a `--set`, and so
-    does `--rl.learning-rate`, which is how tyro spells a setting.
+    `--learning_rate` and `--learning-rate` give `--lr` where the command has it (`flags`);
+    `--num_generations` gives a `--set`, and so does `--rl.learning-rate`, which is how tyro spells
+    a setting.
     """
     name = option.lstrip("-").replace("-", "_")
     if "." in name and name in settings():
         return f"--set {name}=..."
-    setting = ELSEWHERE.get(name)
-    return setting and _FLAG_OF.get(setting, f"--set {setting}=...")
+    if name in _MODEL_OPTIONS:
+        model = "--set model.kind=pretrained --set model.path=MODEL"
+        return f"--init MODEL, or {model}" if flags is None or "--init" in flags else model
+    if (setting := ELSEWHERE.get(name)) is None:
+        return ABSENT.get(name)
+    flag = _FLAG_OF.get(setting)
+    has_it = flag is not None and (flags is None or flag in flags)
+    return flag if has_it else f"--set {setting}=..."
+
+
+def check_called_here(name: str, value: str | None = None) -> None:
+    """Raise ConfigurationError for a setting by its name in another program.
+
+    It says what to type for the `value`, or that nothing here does the same.
+    """
+    if name in settings():
+        return
+    if setting := ELSEWHERE.get(name):
+        notes = "".join(f"\n{note}" for note in notes_on_name(name))
+        line = (
+            f"`sage config explain {setting}` explains it"
+            if value is None
+            else f"type --set {setting}={value}"
+        )
+        raise ConfigurationError(f"`{name}` is called `{setting}` here", f"{line}{notes}")
+    if name in ABSENT:
+        raise ConfigurationError(f"there is no setting here for `{name}`", ABSENT[name])
+
+
+def settings_ending_in(name: str) -> list[str]:
+    """Return the settings whose last part is `name`."""
+    return [key for key in settings() if key.rpartition(".")[2] == name]
 
 
 def typed_line(setting: str, value: str) -> str:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
-from sage_cli.config.explain import explain, remedy
+from sage_cli.config.explain import check_called_here, explain, remedy, settings_ending_in
 from sage_cli.config.layer import Layer
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import (
@@ -529,6 +529,13 @@ def _assignments(texts: Sequence[str]) -> dict[str, Any]:
     merged = Merged()
     for text in texts:
         name, equals, value = text.partition("=")
+        if equals:
+            check_called_here(name.strip(), value)
+        if equals and (ending := settings_ending_in(name.strip())):
+            raise ConfigurationError(
+                f"--set '{text}' does not have the form section.key=value",
+                f"write --set {' or '.join(f'{key}={value}' for key in ending)}",
+            )
         if not equals or not all(name.strip().split(".")) or "." not in name:
             raise ConfigurationError(
                 f"--set '{text}' does not have the form section.key=value",

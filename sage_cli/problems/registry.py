@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from sage_cli.errors import DataError
+from sage_cli.errors import NEAR, DataError
 from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, whole
@@ -264,7 +264,7 @@ def find(name: str) -> Entry:
         return replace(entry, settings=settings)
     if not Path(name).exists() and (named := _HUB_NAME.fullmatch(name)):
         return _on_hub(name, *named.groups())
-    near = get_close_matches(name, ENTRIES, n=1, cutoff=0.5)
+    near = get_close_matches(name, ENTRIES, n=1, cutoff=NEAR)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
         f"valid names: {', '.join(ENTRIES)}; or a path that ends in {', '.join(SUFFIXES)}; or a "

@@ -357,6 +357,33 @@ ABSENT = {
     "rl.rewards=[FILE.py:FUNCTION], which may ask a server",
 }
 """Names elsewhere that have no setting here, and what to do instead."""
+METHODS = {
+    "ppo": "there is no critic here, so no PPO; the nearest method is grpo",
+    "gae": "there is no critic here, so no GAE; the nearest method is grpo",
+    "rloo": "RLOO is not here; grpo with --advantage none is the nearest",
+    "remax": "ReMax is not here; the nearest method is grpo",
+    "reinforce": "REINFORCE is not here; grpo with --advantage none is the nearest",
+    "reinforce++": "REINFORCE++ is not here; the nearest method is grpo",
+    "dpo": "DPO is here with guided retries only, as guided-dpo",
+    "sft": "`sage sft` trains by SFT",
+}
+"""Methods of other programs that `--algo` has not, and what is here instead."""
+COMMANDS = {
+    "train": "`sage rl` trains by RL, and `sage sft` the initial policy",
+    "grpo": "sage rl --algo grpo",
+    "dapo": "sage rl --algo dapo",
+    "ppo": "sage rl",
+    "evaluate": "sage eval",
+    "test": "`sage passk` measures pass@k, and `sage doctor` checks a preset",
+    "generate": "sage passk",
+    "finetune": "sage sft",
+    "tune": "sage sweep",
+    "serve": "sage export RUN FOLDER, which vLLM serves",
+    "merge": "sage export RUN FOLDER",
+    "list": "sage runs list",
+    "show": "sage runs show RUN",
+}
+"""Commands of other programs, and what to type here."""
 _OTHERS = {
     "gpu_memory_utilization": "rollout.vllm.memory_share",
     "max_new_tokens": "sampling.max_tokens",
@@ -406,6 +433,11 @@ def notes_on(settings: Sequence[str]) -> list[str]:
         for row in COUNTERPARTS
         if row.setting == setting and row.note
     ]
+
+
+def notes_on_name(name: str) -> list[str]:
+    """Return what differs between a setting here and its counterpart `name`, a sentence each."""
+    return [row.note for row in COUNTERPARTS if row.note and name in row.names]
 
 
 def absences(names: Sequence[str]) -> list[str]:

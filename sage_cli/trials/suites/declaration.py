@@ -358,7 +358,7 @@ def _file(name: str) -> Path:
     if name not in names:
         raise ConfigurationError(
             f"there is no suite '{name}'; there are {', '.join(names)}",
-            did_you_mean(name, names, 0.5) or "or give the path of a YAML file",
+            did_you_mean(name, names) or "or give the path of a YAML file",
         )
     return shipped("configs/suites") / f"{name}.yaml"
 
@@ -373,7 +373,7 @@ def _require_published(suite: Suite) -> None:
         raise ConfigurationError(
             f"suite {suite.name}: {suite.published} has no row '{lacking[0]}'; it has "
             f"{', '.join(rows)}",
-            did_you_mean(lacking[0], rows, 0.5)
+            did_you_mean(lacking[0], rows)
             or "name the method as the table does, or leave out `published`",
         )
 
@@ -387,14 +387,14 @@ def _sentence(complaint: Any) -> str:
         section = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
         model = _BELOW.get(section, Suite)
         fields = list(model.model_fields)
-        meant = did_you_mean(path[-1], fields, 0.5) or f"it has {', '.join(fields)}"
+        meant = did_you_mean(path[-1], fields) or f"it has {', '.join(fields)}"
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
     if complaint["type"] != "value_error":
         return f"{key} is {in_short(complaint.get('input'))}: {complaint['msg'].lower()}"
     message = str(complaint["ctx"]["error"])
     cause, _, known_names = message.partition(", known: ")
     given = cause.rpartition(" '")[2].rstrip("'")
-    meant = did_you_mean(given, known_names.split(", "), 0.5) if known_names else ""
+    meant = did_you_mean(given, known_names.split(", ")) if known_names else ""
     return f"{key}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")
 
 

@@ -137,6 +137,66 @@ def test_a_mistake_is_a_panel(sage, files, words, said):
     refused(sage(*shlex.split(words.format(files=files))), *said)
 
 
+ANSWERS = [
+    ("rl --tau high", "'--tau': 'high' is not a number"),
+    ("rl --steps 2.5", "'--steps': '2.5' is not a whole number"),
+    ("samples tokens x --limit 0", "'--limit': '0': input should be greater than or equal to 1"),
+    (
+        "rl --set learning_rate=1",
+        "`learning_rate` is called `rl.learning_rate` here type --set rl.",
+    ),
+    (
+        "sft --set lora_r=8",
+        "`lora_r` is called `model.lora.rank` here type --set model.lora.rank=8",
+    ),
+    (
+        "rl --set actor_rollout_ref.actor.kl_loss_coef=0.1",
+        "`actor_rollout_ref.actor.kl_loss_coef` is called `anchor.beta` here type --set "
+        "anchor.beta=0.1",
+    ),
+    ("rl --set gradient_accumulation_steps=4", "TRL counts micro-batches of completions instead"),
+    ("rl --set data.max_prompt_length=9", "prompts are never cut"),
+    ("rl --set trainer.total_epochs=2", "rl.steps counts optimiser steps"),
+    (
+        "rl --set steps=3",
+        "form section.key=value write --set sft.steps=3 or rl.steps=3 or sweep.steps=3",
+    ),
+    ("config explain num_generations", "is called `rl.rollouts_per_prompt` here `sage config expl"),
+    ("rl --model X", "No such option: --model (here: --init MODEL, or --set model.kind=pretrained"),
+    ("sft --model X", "--model (here: --set model.kind=pretrained --set model.path=MODEL)"),
+    ("passk --model X", "--model (here: sage passk MODEL, without an option)"),
+    ("rl --learning_rate 2", "No such option: --learning_rate (here: --lr)"),
+    ("passk --learning_rate 2", "(here: --set rl.learning_rate=...)"),
+    ("rl --aglo dapo", "No such option: --aglo (Possible options: --algo)"),
+    ("train", "No such command 'train'. (here: `sage rl` trains by RL, and `sage sft` the initial"),
+    ("suite table1", "No such command 'table1'. (here: sage suite run table1"),
+    ("rl --algo ppo", "(there is no critic here, so no PPO; the nearest method is grpo)"),
+]
+"""What is typed by who knows other programs, and what is answered."""
+
+
+@pytest.mark.parametrize(("words", "said"), ANSWERS)
+def test_names_of_others_and_wrong_values_are_answered_with_what_to_type(sage, words, said):
+    typed = sage(*words.split())
+    typed.refused(said)
+    assert typed.words.count("(here:") <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("rl --model X", "--gold-field"),
+        ("sweep --space tau,beta", "did you mean"),
+        ("rl --algo ppo", "did you mean"),
+        ("rl --guide entropy", "did you mean"),
+    ],
+)
+def test_nothing_is_offered_that_is_not_near(sage, words, offered):
+    typed = sage(*words.split())
+    typed.refused()
+    assert offered not in typed.words
+
+
 @pytest.mark.parametrize(
     ("words", "here"),
     [
