@@ -11,7 +11,7 @@ from sweep_cells import BOTH, GRID, MEMORY, PASS_1, at, done, keep_state, sweep_
 
 from sage_cli.config.load import load
 from sage_cli.reports.document import Provenance
-from sage_cli.store.files import write_json
+from sage_cli.store.json_files import write_json
 from sage_cli.store.locks import driver
 from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.trials.sweep.report import SweepTrial
