@@ -130,11 +130,25 @@ def by_operation(study: Study, ids: dict[str, Sequence[str]]) -> Iterator[str]:
         yield f"| {judge}: *interaction* | {_cells(contrast_TK.mean(axis=0), sources, study)} |"
 
 
-def _gaps(study: Study, judge: str, keep: Sequence[str]) -> np.ndarray:
-    """Return pass@k minus the initial policy's by training seed, (T, P, K)."""
+def between_judges(study: Study) -> Iterator[str]:
+    """Yield the baseline's change by answers minus its change by formulas, on the same runs."""
+    answers_TPK, formulas_TPK = (_gaps(study, judge, None, ("anchor",)) for judge in JUDGES)
+    gap_TPK = answers_TPK - formulas_TPK
+    sources = error_over([(gap_TPK, np.zeros_like(gap_TPK[:1]))])
+    cells = _cells(gap_TPK.mean(axis=(0, 1)), sources, study)
+    yield f"| answers - formulas: anchor - base | {cells} |"
+
+
+def _gaps(
+    study: Study,
+    judge: str,
+    keep: Sequence[str] | None,
+    methods: Sequence[str] = ("anchor", "branch"),
+) -> np.ndarray:
+    """Return pass@k minus the initial policy's by training seed, (T, P, K), over these arms."""
     base_PK = pass_matrix(study.side("base", judge, keep).runs[0], study.ks)
     by_seed: dict[int, list[np.ndarray]] = {}
-    for method in ("anchor", "branch"):
+    for method in methods:
         side = study.side(method, judge, keep)
         for seed, run in zip(side.seeds, side.runs, strict=True):
             by_seed.setdefault(seed.number, []).append(pass_matrix(run, study.ks) - base_PK)
@@ -184,6 +198,7 @@ def main(counts: Path, test: Path) -> None:
         print(f"\n## {title}: k = {study.ks}\n")
         print(*means(study), sep="\n")
         print("\nover problems:", *differences(study, Resampling()), sep="\n")
+        print("\nby judge:", *between_judges(study), sep="\n")
         print("\nover clusters:", *differences(study, Resampling(clusters=clusters)), sep="\n")
         print("\nby operation:", *by_operation(study, ids), sep="\n")
         print("\nclaims of configs/suites/smollm2.yaml:", *claims(study), sep="\n")

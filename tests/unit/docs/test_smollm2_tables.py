@@ -53,6 +53,13 @@ def test_the_page_has_the_claims_as_the_script_decides_them(tables):
         assert re.findall(r"\[.*?\]", outcome)[0] in row
 
 
+def test_the_page_has_the_change_by_answers_minus_that_by_formulas(tables):
+    found = cells(tables.between_judges(tables.Study(COUNTS, 64)))
+    assert len(found) == 4
+    page = " ".join(PAGE.split())
+    assert [cell for cell in found if cell not in page] == []
+
+
 def test_the_page_has_the_means_of_the_seeds_that_both_arms_share(tables):
     printed = [line for line in tables.means(tables.Study(COUNTS, 64)) if "{1, 2}" in line]
     assert len(printed) == 6
