@@ -44,10 +44,10 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.run import Run
+from sage_cli.training.phases import Phases
 from sage_cli.training.prompt_order import training_order
 from sage_cli.training.rl import RlInputs, build_trainer, grpo_arguments, prompt_rows
 from sage_cli.training.rollouts import SampleRollouts, sampled_rollouts
-from sage_cli.training.step_record import Phases
 
 BLOCK_STEPS = 12
 BRANCH = BranchGuide(tau=0.465, rho=0.775)

@@ -12,10 +12,10 @@ from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Silent
-from sage_cli.training.preflight import (
+from sage_cli.training.finding import Finding
+from sage_cli.training.first_answers import (
     ENOUGH,
     UNREADABLE,
-    Finding,
     FirstAnswers,
     Format,
     JudgedCompletion,

@@ -45,7 +45,7 @@ from sage_cli.training.heads import (
 )
 from sage_cli.training.passes import Pass, Purpose, completions_alone, prompt_names
 from sage_cli.training.reference import prepare_frozen
-from sage_cli.training.step_record import (
+from sage_cli.training.token_record import (
     CLIPPING_LOSSES,
     TokenRecord,
     add_clipped,

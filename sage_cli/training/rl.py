@@ -43,8 +43,9 @@ from sage_cli.store.run import Run
 from sage_cli.store.surroundings import surroundings
 from sage_cli.training.base_trainer import SCHEDULERS, common_arguments, run_trainer, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.first_answers import Format
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.preflight import Format, Preflight
+from sage_cli.training.preflight import Preflight
 from sage_cli.training.prompt_order import rows_seen, training_order
 from sage_cli.training.reference import ReferenceCompletions, load_teacher
 from sage_cli.training.rewards import build_rewards
@@ -57,9 +58,9 @@ from sage_cli.training.rollouts import (
     resolve_engine,
     sampled_rollouts,
 )
+from sage_cli.training.run_recorder import RunRecorder
 from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.step_record import RunRecorder
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator

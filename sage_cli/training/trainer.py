@@ -39,6 +39,7 @@ from sage_cli.store.json_files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 from sage_cli.training.passes import Pass, Purpose, positions_of, regrouped
+from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.preflight import Preflight, refusing_architecture
 from sage_cli.training.reference import (
     MovingReference,
@@ -48,19 +49,15 @@ from sage_cli.training.reference import (
 )
 from sage_cli.training.rewards import RewardSet, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
-from sage_cli.training.safeguards import Safeguards
-from sage_cli.training.step_record import (
+from sage_cli.training.run_recorder import (
     COMPLETION_IDS,
     COMPLETION_TEXTS,
-    Phases,
     RunRecorder,
-    add_mismatch,
     batch_record,
-    mismatch_statistics,
-    peak_memory,
     rollout_rows,
-    token_statistics,
 )
+from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.token_record import add_mismatch, mismatch_statistics, token_statistics
 from sage_cli.training.validation import Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"

@@ -15,7 +15,7 @@ from sage_cli.models.tokenizer import build_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.model import ScratchModel
 from sage_cli.store.run import Run
-from sage_cli.training.preflight import SWITCHED_SHARE
+from sage_cli.training.first_passes import SWITCHED_SHARE
 from sage_cli.training.rl import preflight_of, train_rl
 
 CHARACTERS = "0123456789+=* abcdefghijklmnopqrstuvwxyz"

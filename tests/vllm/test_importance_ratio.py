@@ -18,7 +18,7 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
 from sage_cli.training.rollouts import as_launched, engine_as_asked
-from sage_cli.training.step_record import mismatch_statistics
+from sage_cli.training.token_record import mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -20,22 +20,19 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.json_files import json_text
 from sage_cli.store.preflights import KnownPreflight
 from sage_cli.store.run import Run
-from sage_cli.training.preflight import (
+from sage_cli.training.finding import Finding
+from sage_cli.training.first_answers import FirstAnswers, Format, JudgedCompletion, judge_answers
+from sage_cli.training.first_passes import (
     CHECKED_TOKENS,
-    Finding,
-    FirstAnswers,
-    Format,
-    JudgedCompletion,
     LogpDifference,
-    Preflight,
     Surprise,
     checked_rows,
-    judge_answers,
     judge_engine,
     judge_passes,
     judge_surprise,
     plain_pass,
 )
+from sage_cli.training.preflight import Preflight
 from sage_cli.training.rl import build_trainer, preflight_of, train_rl
 from sage_cli.trials.executors.executor import End, Fate
 from sage_cli.trials.failures import Kind, failure

@@ -26,18 +26,15 @@ from sage_cli.guides.token_values import (
 from sage_cli.methods.hooks import Rollouts
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
+from sage_cli.store.run_facts import PHASES
 from sage_cli.training.checkpoints import check_own_checkpoints, newest_sealed, rotate, seal
-from sage_cli.training.step_record import (
-    PHASES,
-    Phases,
-    RunRecorder,
+from sage_cli.training.phases import Phases, peak_memory
+from sage_cli.training.run_recorder import RunRecorder, batch_record, rollout_rows
+from sage_cli.training.token_record import (
     TokenRecord,
     add_clipped,
     add_mismatch,
-    batch_record,
     mismatch_statistics,
-    peak_memory,
-    rollout_rows,
     token_statistics,
 )
 from sage_cli.training.trainer import SageTrainer
