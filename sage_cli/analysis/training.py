@@ -148,7 +148,9 @@ def training(inputs: Inputs) -> Document:
     }
     coverage = Table(
         "problems that training met",
-        columns("run, steps, completions, problems, solved, at the first visit, later, never"),
+        columns(
+            "run, steps#, completions#, problems#, solved#, at the first visit#, later#, never#"
+        ),
         tuple(_coverage(label, ledger) for label, ledger in ledgers.items()),
     )
     revisits = Table(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.text import Text
 
 from sage_cli.cli import options
@@ -82,6 +84,21 @@ def command(
         console.print(f"\n{name} can run here{but}")
     if note and not json:
         console.print(note)
+    if not obstacles and not json:
+        words = [word for name in preset or () for word in ("--preset", name)]
+        words += ["--config", str(config)] if config else []
+        words += [part for text in set_ or () for part in ("--set", text)]
+        for option, value in (
+            ("--algo", algo),
+            ("--guide", guide),
+            ("--init", init),
+            ("--data", data),
+            ("--question-field", question_field),
+            ("--gold-field", gold_field),
+            ("--runs", runs),
+        ):
+            words += [option, str(value)] if value is not None else []
+        console.print(f"next: {escape(shlex.join(['sage', 'rl', *words]))}", soft_wrap=True)
     if obstacles:
         raise typer.Exit(EXIT_OTHER)
 

@@ -92,7 +92,7 @@ class Live:
         self._spoke_s = self._began_s
         if not self._console.is_terminal:
             already = f", {done} of them done already" if done else ""
-            self.say(f"{title}: {total} {unit[:-1] if total == 1 else unit}{already}")
+            self.say(f"{title}: {total:,} {unit[:-1] if total == 1 else unit}{already}")
             return
         self._bars = _Bars(self._console, unit)
         self._bars.start()
@@ -107,7 +107,8 @@ class Live:
         elif time.monotonic() - self._spoke_s > PLAIN_LINE_EVERY_S:
             self._spoke_s = time.monotonic()
             self.say(
-                f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}"
+                f"{self._title}: {self._done:,}/{self._total:,} {self._unit}  {self._eta()}  "
+                f"{shown}"
             )
 
     def board(self, status: TaskStatus) -> None:
@@ -150,7 +151,12 @@ class Live:
         if rate <= 0 or done >= total:
             return ""
         left = f", {time_left((total - done) / rate)}" if done >= SURE_SHARE * total else ""
-        return f"{rate:.3g} {self._unit}/s{left}"
+        return f"{_rate(rate)} {self._unit}/s{left}"
+
+
+def _rate(per_second: float) -> str:
+    """Return a rate with three digits at least: `0.0123`, `45.6` or `1,170`."""
+    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def time_left(seconds: float) -> str:
@@ -253,4 +259,4 @@ class _Rate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:.3g} {self.unit}/s", style="dim")
+        return Text("" if speed is None else f"{_rate(speed)} {self.unit}/s", style="dim")

@@ -59,6 +59,9 @@ def show_report(report: Report, json: bool = False, *, notes: bool = False) -> N
 
     print_document(report.document, console, details=notes)
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
+    if report.document.figures:
+        stems = ", ".join(f"{figure.stem}.png" for figure in report.document.figures)
+        console.print(f"figure: {escape(stems)}", style="dim", soft_wrap=True)
 
 
 def show_plan(
@@ -101,7 +104,7 @@ def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
     if json:
         emit(run.read_manifest() | ({"evaluations": figures} if measured else {}))
         return
-    console.print(line)
+    console.print(line, soft_wrap=True)  # a command in it can be copied
     for name, value in figures.items():
         if "/pass@" in name:
             console.print(f"  {escape(name)}  [cyan]{value:.4f}[/]")

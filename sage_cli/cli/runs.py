@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, name_column
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 app = new_app("List, show and remove runs.")
 FIRST = ("status", "kind")
+LONGEST = 30
+"""Characters of a setting with its value that stay on one line."""
+PARENT_WIDTH = 14
+"""Characters of the parent's ID that a list shows: what differs needs the room."""
 _SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
 
@@ -67,16 +71,26 @@ def list_(
         return
     names = telling_apart(all_facts)
     ids = name_column("run", (run.id for run in listed))
-    table = Table(ids, "status", "steps", "time", "parent", "settings that differ", box=None)
-    for facts in chain.from_iterable(replicated(all_facts)):
-        run, values = facts.run, {name: facts.setting(name) for name in names}
+    ordered = list(chain.from_iterable(replicated(all_facts)))
+    settings = {
+        facts.run.id: [
+            f"{name}={_cell(value)}" for name in names if (value := facts.setting(name)) is not None
+        ]
+        for facts in ordered
+    }
+    longest = max((len(word) for words in settings.values() for word in words), default=0)
+    differing = Column("settings that differ", overflow="fold", min_width=min(longest, LONGEST))
+    parents = Column("parent", no_wrap=True, max_width=PARENT_WIDTH)
+    table = Table(ids, "status", "steps", "time", differing, parents, box=None)
+    for facts in ordered:
+        run = facts.run
         table.add_row(
             run.id,
             facts.about["status"],
             str(int(run.metrics.latest(compared=True).get("step", 0))),
-            f"{facts.about['seconds'] or 0:.0f} s",
+            f"{facts.about['seconds'] or 0:,.0f} s",
+            escape(" ".join(settings[run.id])),
             escape(str(facts.about["parent"] or "")),
-            escape(" ".join(f"{key}={_cell(v)}" for key, v in values.items() if v is not None)),
         )
     if not listed:
         console.print(f"{store.root.resolve()} contains no runs yet; `sage rl` trains one")

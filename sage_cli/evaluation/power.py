@@ -207,7 +207,7 @@ def power_table(base: Base, question: Question) -> Table:
     counted = f"{problems}, {measured or 'too few samples for these k'}"
     title = f"minimum detectable gain on {base.benchmark} over {base.label}"
     notes = (f"{base.label}: {counted}", *_beyond_counts(base, question))
-    return Table(title, (*columns("problems, samples, seeds"), *gains), rows, notes)
+    return Table(title, (*columns("problems#, samples#, seeds#"), *gains), rows, notes)
 
 
 def _beyond_counts(base: Base, question: Question) -> list[str]:
@@ -232,9 +232,9 @@ def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
 def _notes(question: Question) -> tuple[str, ...]:
     return (
         *_alone(question),
-        f"a gain of this size is detected in {POWER:.0%} of repetitions by a paired test at "
-        f"{1 - question.confidence:.0%} two-sided, if the initial and the trained policy answer "
-        "the same problems",
+        f"a paired test at {1 - question.confidence:.0%} two-sided detects a gain of this size in "
+        f"{POWER:.0%} of repetitions; it compares the initial with the trained policy, on the same "
+        "problems",
         "we assume problems like these, and training that shifts the problems' log-odds by "
         f"normally distributed amounts with standard deviation {HETEROGENEITY:g}",
         "the samples of both policies are assumed to be independent; with equal evaluation seeds "

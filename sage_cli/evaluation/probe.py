@@ -41,7 +41,7 @@ FIXED = {
     "grading.extract": "text",
 }
 """Settings as typed: the beginning itself is continued, and an answer may stand anywhere."""
-HEADS = columns("benchmark, questions, n, word for word, right unasked=gold without being asked")
+HEADS = columns("benchmark, questions#, n#, word for word, right unasked=gold without being asked")
 _NOTES = (
     "the model continues the first 60% of a question greedily, without a template; word for word: "
     "it writes the rest of the question; gold without being asked: Math-Verify finds the gold in "

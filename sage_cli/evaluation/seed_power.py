@@ -130,8 +130,8 @@ def seed_designs(
         )
     elif few < 2:
         raise ConfigurationError(
-            f"--from has {few} run of a method, and at least two are needed to see how much "
-            "training seeds vary",
+            "--from names only one run of a method, and how much training seeds vary can be seen "
+            "from two runs or more",
             "name more runs of it, or type the deviation of pass@k between training seeds: "
             "--seed-deviation 0.02",
         )

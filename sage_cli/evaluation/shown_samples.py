@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,8 @@ from sage_cli.models.policy import named_policy
 from sage_cli.settings.rewards import part_names
 from sage_cli.store.run import Run, Runs
 
+STEPS_NAMED = 12
+"""Steps that are listed one by one."""
 SOME_KEPT = (
     "these are of the few that rollouts.jsonl keeps of some steps (tracking.rollouts, "
     "tracking.rollouts_every); --set tracking.rollouts=all keeps all of a later run"
@@ -107,7 +110,15 @@ def training_show(
     ]
     if not matching:
         raise StoreError(
-            f"none of the {len(rows):,} completions of {run.id} matches these options",
+            f"none of the {len(rows):,} completions of {run.id} matches these options; completions "
+            f"are stored of {_in_words(sorted({row['step'] for row in rows}))}",
             "leave out --step, --grade or --problem",
         )
     return matching
+
+
+def _in_words(steps: Sequence[int]) -> str:
+    """Return `step 2`, `steps 1, 5, 10`, or of many the first, the last and their number."""
+    if len(steps) > STEPS_NAMED:
+        return f"{len(steps):,} steps from {steps[0]} to {steps[-1]}"
+    return f"step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"

@@ -178,12 +178,16 @@ def _grades(measured: SeedCounts) -> str:
     counted = ", ".join(
         f"{measured.statuses[status]:,} {status_in_words(status)}" for status in given
     )
-    counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
+    if measured.truncated:
+        counted += f"; of all, {measured.truncated:,} {_is(measured.truncated)} truncated"
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        are = "is" if passed == 1 else "are"
-        counted += f", of which {passed:,} {are} correct ({share:.3g}% of the correct ones)"
+        counted += f", of which {passed:,} {_is(passed)} correct ({share:.3g}% of the correct ones)"
     return counted
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 FIGURES_VERSION = 8

@@ -81,7 +81,7 @@ def _table(asked: SeedDesigns) -> Table:
         Row((seeds, words, problems, *map(Estimate, smallest_K.tolist())), str(seeds))
         for seeds, words, problems, smallest_K in _rows(asked)
     )
-    heads = (*columns("training seeds per side, seeds, problems"), *gains)
+    heads = (*columns("training seeds per side#, seeds#, problems#"), *gains)
     return Table(f"minimum detectable difference on {asked.benchmark}", heads, rows)
 
 

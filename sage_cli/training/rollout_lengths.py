@@ -41,4 +41,6 @@ def check_lengths(
             f"{max(needed):,} tokens",
             f"use at least --set rollout.max_tokens={max(needed)}; reasoning needs more",
         )
-    return f"{lengths}; the longest answer alone has {max(needed):,}{context}"
+    return (
+        f"{lengths}; the longest reference answer, without reasoning, has {max(needed):,}{context}"
+    )

@@ -132,7 +132,8 @@ class Readiness:
             template = PromptTemplate.from_section(section, self._tokenizer)
         length = len(template.render(SHORT_QUESTION))
         return (
-            f"format {section.format}; the question {SHORT_QUESTION!r} becomes {length} characters"
+            f"format {section.format}; for example, the prompt of the question "
+            f"{SHORT_QUESTION!r} has {length} characters"
         )
 
     def _demonstrations(self) -> str:

@@ -153,7 +153,7 @@ def runs(result: PartResult) -> Document:
             name: tuple[Cell, ...] = (method.name, replicate.seed + 1, replicate.policy.label)
             rows.append(Row((*name, status, str(number), tokens, minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    heads = columns("method=arm, seed, policy, state, steps, sampled tokens, minutes")
+    heads = columns("method=arm, seed, policy, state, steps#, sampled tokens#, minutes")
     table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",

@@ -28,6 +28,8 @@ def test_a_check_is_a_line_with_a_mark(sage):
     assert "guide random and method dapo can be loaded" in typed.words
     assert "3 problems of arithmetic" in typed.words
     assert "tiny can run here" in typed.words
+    assert typed.stdout.splitlines()[-1].startswith("next: sage rl ")
+    assert typed.stdout.splitlines()[-1].endswith("--algo dapo --guide random")
     assert typed.written == []
     (typed.folder / "taken").write_text("")
     typed = sage("doctor", *QUICK, "--runs", "taken")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sage_cli.cli import live as live_module
-from sage_cli.cli.live import Live
+from sage_cli.cli.live import Live, _rate
 from sage_cli.progress import RunningTask, Silent, TaskStatus
 
 NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
@@ -228,3 +228,10 @@ def test_without_a_terminal_what_changes_is_said_at_most_every_20_seconds(monkey
     moments = [(second, TaskStatus(3, 1)) for second in (100, 101, 119, 120, 121, 140)]
     # said at 100, 120 and 140
     assert len(spoken(monkeypatch, *moments)) == 3
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"), [(0.01234, "0.0123"), (45.61, "45.6"), (1170.4, "1,170")]
+)
+def test_a_rate_has_no_exponent(per_second, text):
+    assert _rate(per_second) == text

@@ -138,7 +138,7 @@ def test_numbers_of_training_seeds_against_smallest_differences(evaluation, tmp_
 
 def test_one_run_needs_a_deviation(evaluation, tmp_path):
     (one,) = several(tmp_path, (0.0,))
-    with pytest.raises(ConfigurationError, match="--from has 1 run of a method") as caught:
+    with pytest.raises(ConfigurationError, match="--from names only one run of a method") as caught:
         power_over_seeds(evaluation, [one], Silent(), training_seeds="4")
     assert "--seed-deviation 0.02" in caught.value.next_step
     found = power_over_seeds(evaluation, [one], Silent(), training_seeds="4", deviation=0.02)

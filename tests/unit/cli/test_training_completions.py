@@ -89,7 +89,11 @@ def test_advice_deletes_nothing(sage):
     [
         ("bare --training", "rl-bare did not store its training completions"),
         ("kept --step 1", "--step selects a training"),
-        ("kept --training --step 9", "none of the 4 completions"),
+        (
+            "kept --training --step 9",
+            "none of the 4 completions of rl-kept matches these options; completions are stored of "
+            "steps 1, 2",
+        ),
         ("kept --training --grade good", "there is no grade 'good'"),
     ],
 )

@@ -48,7 +48,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     assert len(amc23.columns) == 2
     assert aime.notes == ("pointwise 95% bands over 2 problems",)
     assert document.notes == (
-        "base on aime, evaluation seed 7: 5 correct, 3 wrong; 2 of them truncated, of which 1 "
+        "base on aime, evaluation seed 7: 5 correct, 3 wrong; of all, 2 are truncated, of which 1 "
         "is correct (20% of the correct ones)",
         "do not quote pass@k for k above 2, which is half of n",
     )
@@ -60,7 +60,7 @@ def test_grades_are_in_one_order_and_powers_of_two_are_shown():
     measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
         "rl on aime, evaluation seed 0: 14,521 correct, 36,371 wrong, 308 unparseable, 2 error; "
-        "1,158 of them truncated",
+        "of all, 1,158 are truncated",
     )
     (note,) = grade_notes([replace(measured, right_truncated=14520)])  # 99.993%
     assert note.endswith("of which 14,520 are correct (100% of the correct ones)")
@@ -185,7 +185,7 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades():
     )
     assert (
         document.notes[0]
-        == "ours on aime, evaluation seed 0: 2 correct, 6 wrong; 1 of them truncated"
+        == "ours on aime, evaluation seed 0: 2 correct, 6 wrong; of all, 1 is truncated"
     )
     assert len(document.notes) == 4
 
