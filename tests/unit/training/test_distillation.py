@@ -14,7 +14,7 @@ from sage_cli.training.reference import load_teacher
 
 TEMPERATURE, BETA = 0.7, 0.6
 TOLERANCE = 1e-4
-"""Relative, of a whole gradient; float32 rows were seen to differ by 3e-5 at most."""
+"""Relative, of a whole gradient; float32 rows were seen to differ by 1.1e-5 at most."""
 CASES = [
     # estimator, lora, entries beyond the tokens in the output of policy and teacher
     ("reward", False, 0, 0),
@@ -55,8 +55,10 @@ def policy_of(tokenizer, beyond, lora):
     section = configuration(model={"tuning": "lora", "lora": {"rank": 3, "dropout": 0.0}})
     adapted = attach_lora(model, section.model.lora)
     for name, weights in adapted.named_parameters():
-        if "lora_B" in name:  # or the first gradient of half of the adapter would be 0
-            torch.nn.init.normal_(weights, std=0.5)
+        # or the first gradient of half of the adapter would be 0; five times as large, rounding in
+        # float32 is multiplied so much that processors differ by 1e-4
+        if "lora_B" in name:
+            torch.nn.init.normal_(weights, std=0.1)
     return adapted.train()
 
 
@@ -181,7 +183,7 @@ def test_a_teacher_with_an_adapter_is_loaded_whole_frozen_and_still(bench, confi
     adapted = attach_lora(bench.policy(), config.model.lora)
     for name, weights in adapted.named_parameters():
         if "lora_B" in name:
-            torch.nn.init.normal_(weights, std=0.5)
+            torch.nn.init.normal_(weights, std=0.1)
     adapted.save_pretrained(tmp_path / "adapter")
     teacher = load_teacher(Policy(str(tmp_path / "adapter")), config.model)
     assert not hasattr(teacher, "peft_config")
