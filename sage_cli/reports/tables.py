@@ -64,11 +64,10 @@ class Estimate:
         return f"{text} {self._span()}".rstrip()
 
     def _span(self) -> str:
-        """Return the interval as `[0.010, 0.025]`, signed as the value is, or nothing."""
+        """Return the interval as `[0.010, 0.025]`, or nothing."""
         if self.interval is None or any(map(math.isnan, self.interval)):
             return ""
-        sign = "+" if self.signed else ""
-        low, high = (f"{end:{sign}.{self.digits}f}" for end in self.interval)
+        low, high = (f"{end:.{self.digits}f}" for end in self.interval)
         return f"[{low}, {high}]"
 
     def negated(self) -> Estimate:

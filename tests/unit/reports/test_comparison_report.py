@@ -102,7 +102,7 @@ def test_the_verdict_comes_first_with_the_difference_that_would_have_been_found(
         return one.difference, document
 
     gap, document = verdicts(better, (1,))
-    cell = f"rl − sft = +{gap.mean_K[0]:.3f} [+{gap.low_K[0]:.3f}, +{gap.high_K[0]:.3f}]"
+    cell = f"rl − sft = +{gap.mean_K[0]:.3f} [{gap.low_K[0]:.3f}, {gap.high_K[0]:.3f}]"
     assert document.verdicts == (f"At k = 1 rl is above sft: {cell}, p = {gap.p_K[0]:#.2g}.",)
     # one test has no adjusted p, and one k no crossing
     assert "p (Holm)" not in [column.name for column in document.essentials.tables[0].columns]
@@ -164,7 +164,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     # an unseen share of 1 - .025^(1/60) = 6% might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
     assert low < 0 < high
-    assert str(table.rows[0].cells[place]) == f"[−{-low:.3f}, +{high:.3f}]"
+    assert str(table.rows[0].cells[place]) == f"[−{-low:.3f}, {high:.3f}]"
     written = comparison_json(one, contrast_of_curves(one))
     assert written["p"][0] <= 0.05
     assert written["fragile"][:2] == [True, True]
