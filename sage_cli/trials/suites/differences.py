@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -99,12 +100,26 @@ def differences(result: PartResult) -> Document:
             "detectable: the minimum detectable difference, which these problems, samples and "
             f"seeds show in {POWER:.0%} of repetitions",
             *([f"p (Holm) of the differences: adjusted for {tests} tests"] if family else []),
+            *_resolution_note(tests, result),
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
             *_fragile_notes(family, result.ks),
             *_seeds_note(result, family),
             *_control_notes(result),
         ),
     )
+
+
+def _resolution_note(tests: int, result: PartResult) -> Iterator[str]:
+    """Warn where the smallest p that resampling can give stays above the level after Holm."""
+    evaluation = result.there[0].trial.config.evaluation
+    level, smallest = 1 - evaluation.confidence, 1 / (evaluation.bootstrap + 1)
+    if tests * smallest > level:
+        enough = math.ceil(2 * tests / level / 1000) * 1000  # twice what is needed
+        yield (
+            f"no difference can be significant here: the smallest p of {evaluation.bootstrap:,} "
+            f"resamples is {smallest:.2g}, and {tests} times as much after Holm's correction; "
+            f"`sage suite report` with --set evaluation.bootstrap={enough} can tell"
+        )
 
 
 def _shown(ks: Sequence[int]) -> Sequence[int]:

@@ -21,15 +21,15 @@ def said(*sets, positions=None, problems=PROBLEMS):
 def test_lengths_in_tokens():
     # "12*12=?" has 7 characters; "144" in two tags that are single tokens 5
     assert said(positions=512) == (
-        "prompts have at most 7 tokens and rollouts at most 48; the longest answer alone has 5; "
-        "the model's context has 512 tokens"
+        "prompts have at most 7 tokens and rollouts at most 48; the longest reference answer, "
+        "without reasoning, has 5; the model's context has 512 tokens"
     )
     several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
-    assert "the longest answer alone has 3;" in said(
+    assert "the longest reference answer, without reasoning, has 3;" in said(
         positions=512, problems=several
     )  # the shortest
     anywhere = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
-    assert "the longest answer alone has 3" in said(*anywhere)  # needs no tags
+    assert "the longest reference answer, without reasoning, has 3" in said(*anywhere)  # no tags
 
 
 @pytest.mark.parametrize(

@@ -383,6 +383,20 @@ def test_a_guide_without_its_control_in_the_suite_is_named(branch, noted):
 SUITE, COUNTS = suite(against=["base", "grpo"]), {**NEVER, **GRPO, **BRANCH}
 
 
+@pytest.mark.parametrize(("resamples", "warned"), [(100, True), (10_000, False)])
+def test_resamples_that_are_too_few_for_so_many_tests_are_named(resamples, warned):
+    notes = differences(result(SUITE, COUNTS, sets=[f"evaluation.bootstrap={resamples}"])).notes
+    (tests,) = [
+        re.search(r"adjusted for (\d+) tests", note) for note in notes if "adjusted" in note
+    ]
+    # the smallest p of 100 resamples is 1/101 = .0099, and 6 times as much .059
+    assert tests[1] == "6"
+    found = [note for note in notes if note.startswith("no difference can be significant")]
+    assert len(found) == warned
+    assert not warned or "is 0.0099, and 6 times as much" in found[0]
+    assert not warned or "evaluation.bootstrap=1000 " in found[0]  # 2 x 6 / .05 = 240
+
+
 def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with():
     found = {pair: by["arithmetic"] for pair, by in contrasts(result(SUITE, COUNTS)).items()}
     panels = forest_panels(found, (1, 4))
