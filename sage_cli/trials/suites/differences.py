@@ -100,7 +100,7 @@ def differences(result: PartResult) -> Document:
             "detectable: the minimum detectable difference, which these problems, samples and "
             f"seeds show in {POWER:.0%} of repetitions",
             *([f"p (Holm) of the differences: adjusted for {tests} tests"] if family else []),
-            *_resolution_note(tests, result),
+            *(_resolution_note(tests, result) if family else ()),
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
             *_fragile_notes(family, result.ks),
             *_seeds_note(result, family),
