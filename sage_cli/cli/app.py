@@ -146,11 +146,11 @@ def _here(error: Any) -> str:
 
 
 _NO_COMMAND = re.compile(r"No such command '([^']*)'\.$")
-"""What is said of a word that is no command, unless a command is near it."""
+"""What is said of a word that is not a command, unless a command is near it."""
 
 
 def _meant_command(group: str, word: str) -> str:
-    """Return what to type for a word that is no command of a group, or an empty text."""
+    """Return what to type for a word that is not a command of a group, or an empty text."""
     from sage_cli.settings.elsewhere import COMMANDS as ELSEWHERE
     from sage_cli.trials.suites.declaration import suite_names
 

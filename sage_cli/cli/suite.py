@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,8 +100,12 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        typed = "".join(f" {word}" for word in _typed_after(name, seeds, preset))
-        show_suite_plan(name, overrides, json, commands=f"sage suite plan{typed}")
+        from sage_cli.trials.trial import Words
+
+        flags = {"seeds": str(seeds)} if seeds else {}
+        words = Words(tuple(preset or ()), flags, tuple(set_ or ())).all
+        commands = shlex.join(("sage", "suite", "plan", name, *words))
+        show_suite_plan(name, overrides, json, commands=commands)
         return
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
@@ -168,12 +173,6 @@ def _show(written: SuiteReport, json: bool) -> None:
     for name, value in written.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
-
-
-def _typed_after(name: str, seeds: int | None, preset: list[str] | None) -> list[str]:
-    """Return the words that name a suite with its seeds and presets."""
-    words = [name, *(word for preset_name in preset or () for word in ("--preset", preset_name))]
-    return words + (["--seeds", str(seeds)] if seeds else [])
 
 
 def show_suite_plan(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
-from sage_cli.counted import counted
+from sage_cli.counted import agreeing, counted
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import AnswerTags
 from sage_cli.json_value import json_value
@@ -229,4 +229,4 @@ def _quoted(pairs: Iterable[tuple[Problem, str]]) -> str:
 
 
 def _have(problems: Wrong) -> str:
-    return "has" if len(problems) == 1 else "have"
+    return agreeing(len(problems), "has", "have")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sage_cli.counted import counted
+from sage_cli.counted import agreeing, counted
 from sage_cli.metrics import About, Comparison, Crossing, Difference, Side, Support, about, pooled
 from sage_cli.metrics.comparison import arms_with_seeds, difference_of_sides
 from sage_cli.metrics.counts import STATISTICS
@@ -193,8 +193,7 @@ def safe_at(contrast: Contrast, k: int) -> Estimate:
     if (safe := contrast.difference.safe) is None:
         return Estimate(float("nan"))
     column = contrast.difference.ks.index(k)
-    interval = (float(safe.low_K[column]), float(safe.high_K[column]))
-    return Estimate(float("nan"), interval=interval, signed=True)
+    return Estimate(float("nan"), interval=(float(safe.low_K[column]), float(safe.high_K[column])))
 
 
 def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
@@ -294,8 +293,9 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     """Return notes on problems that one side alone solved, beside the number by chance."""
     a, b = names
     test = "McNemar's" if support.paired else "Fisher's"
+    gained = len(support.gained)
     return [
-        f"{counted(len(support.gained), 'problem')} {_was(len(support.gained))} solved by {a} and "
+        f"{counted(gained, 'problem')} {agreeing(gained, 'was', 'were')} solved by {a} and "
         f"never by {b}, and {len(support.lost)} by {b} and never by {a} (expected if both were "
         f"equal: {support.gained_by_chance:.1f} and {support.lost_by_chance:.1f})",
         Detail(
@@ -309,10 +309,6 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
             f"{support.visible:.2g} may be among them by chance)"
         ),
     ]
-
-
-def _was(n: int) -> str:
-    return "was" if n == 1 else "were"
 
 
 def verdicts_of(

@@ -17,11 +17,12 @@ from rich.console import Console
 from rich.text import Text
 
 from sage_cli import __version__
+from sage_cli.counted import agreeing
 from sage_cli.grading.grades import STATUSES, status_in_words
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.reports.tables import (
     Table,
-    cell_text,
+    cell_texts,
     essential,
     is_text,
     print_table,
@@ -179,15 +180,13 @@ def _grades(measured: SeedCounts) -> str:
         f"{measured.statuses[status]:,} {status_in_words(status)}" for status in given
     )
     if measured.truncated:
-        counted += f"; of all, {measured.truncated:,} {_is(measured.truncated)} truncated"
+        counted += f"; of all, {measured.truncated:,} "
+        counted += f"{agreeing(measured.truncated, 'is', 'are')} truncated"
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        counted += f", of which {passed:,} {_is(passed)} correct ({share:.3g}% of the correct ones)"
+        counted += f", of which {passed:,} {agreeing(passed, 'is', 'are')} correct "
+        counted += f"({share:.3g}% of the correct ones)"
     return counted
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 FIGURES_VERSION = 8
@@ -472,7 +471,7 @@ def shown_table(table: Table) -> Shown:
             }
             for index, column in enumerate(table.columns)
         ],
-        "rows": [list(map(cell_text, table.columns, row.cells)) for row in table.rows],
+        "rows": cell_texts(table),
         "rules": [i for i in range(1, len(sections)) if sections[i] != sections[i - 1]],
         "notes": list(table.notes),
     }

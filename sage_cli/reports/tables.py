@@ -27,10 +27,9 @@ SMALLEST_P = 0.0001
 class Estimate:
     """A number with its standard deviation or interval, if it has one.
 
-    With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
-    `significant`, digits are significant ones; with both, zeros at the end are kept, and smaller
-    numbers are shown as `SMALLEST_P`. A value of at most `below` is shown as "<0.05", for a p-value
-    that is no more exact. NaN is undefined; its interval, if any, is shown alone.
+    With `significant`, digits are significant ones. A p-value (`is_p`) has `P_DIGITS` of these,
+    zeros at the end included, or is shown as below `SMALLEST_P`; one of at most `below` is shown as
+    "<0.05", where it is not exact enough. NaN is undefined; its interval, if any, is shown alone.
     """
 
     value: float
@@ -38,7 +37,7 @@ class Estimate:
     interval: tuple[float, float] | None = None
     digits: int = 3
     signed: bool = False
-    tiny: bool = False
+    is_p: bool = False
     significant: bool = False
     below: float | None = None
 
@@ -51,13 +50,11 @@ class Estimate:
             return self._span() or UNDEFINED
         if self.below is not None and self.value <= self.below:
             return f"<{self.below:g}"
-        if self.significant and self.tiny:
+        if self.is_p:
             smallest = 0 < self.value < SMALLEST_P
-            return f"<{SMALLEST_P:.4f}" if smallest else f"{self.value:#.{self.digits}g}"
+            return f"<{SMALLEST_P:.4f}" if smallest else f"{self.value:#.{P_DIGITS}g}"
         if self.significant:
             return f"{self.value:.{self.digits}g}"
-        if self.tiny and 0 < self.value < 10.0**-self.digits:
-            return f"<{10.0**-self.digits:.{self.digits}f}"
         text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"
         if self.sd is not None and not math.isnan(self.sd):
             text += f" ± {self.sd:.{self.digits}f}"
@@ -85,7 +82,7 @@ class Estimate:
 
 def p_value(p: float, below: float | None = None) -> Estimate:
     """Return a p-value as all tables show it: two significant digits, or "<0.0001"."""
-    return Estimate(p, digits=P_DIGITS, significant=True, tiny=True, below=below)
+    return Estimate(p, is_p=True, below=below)
 
 
 class Detail(str):
@@ -235,15 +232,15 @@ def to_markdown(table: Table) -> str:
     """Return a pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.heading}".strip() for column in table.columns]
     aligns = [":--" if is_text(table, index) else "--:" for index in range(len(heads))]
-    body = _texts(table)
+    body = cell_texts(table)
     escaped = [[_in_pipes(cell) for cell in cells] for cells in (heads, aligns, *body)]
     lines = ["| " + " | ".join(cells) + " |" for cells in escaped]
     notes = [f"\n{note}" for note in table.notes]
     return "\n".join([f"**{_LINE_ENDS.sub(' ', table.title)}**\n", *lines, *notes]) + "\n"
 
 
-def _texts(table: Table) -> list[list[str]]:
-    """Return the text of every cell."""
+def cell_texts(table: Table) -> list[list[str]]:
+    """Return every cell as people read it, row by row."""
     return [list(map(cell_text, table.columns, row.cells)) for row in table.rows]
 
 

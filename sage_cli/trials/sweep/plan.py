@@ -351,16 +351,16 @@ def _without_searched(facts: Mapping[str, Any], search: Sweep) -> dict[str, Any]
     A fact depends on a parameter if it is another one under another of its values.
     """
     shown = dict(facts)
+    shared = dict(leaves(search.shared.model_dump(mode="json")))
     for name, parameter in search.space.parameters.items():
         others = []
         for value in parameter.examples:
             with suppress(SageError):  # a value may need another parameter's
                 others.append(rl_facts(changed(search.shared, {parameter.key: value})))
-        current = dict(leaves(search.shared.model_dump(mode="json"))).get(parameter.key)
         for key, text in shown.items():
             if all(other.get(key) == facts[key] for other in others):
                 continue
-            written = f"{parameter.key.rpartition('.')[2]} {current}"
+            written = f"{parameter.key.rpartition('.')[2]} {shared.get(parameter.key)}"
             shown[key] = (
                 text.replace(written, f"{name} is searched")
                 if isinstance(text, str) and written in text
