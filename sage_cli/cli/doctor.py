@@ -85,19 +85,20 @@ def command(
     if note and not json:
         console.print(note)
     if not obstacles and not json:
-        words = [word for name in preset or () for word in ("--preset", name)]
-        words += ["--config", str(config)] if config else []
-        words += [part for text in set_ or () for part in ("--set", text)]
-        for option, value in (
-            ("--algo", algo),
-            ("--guide", guide),
-            ("--init", init),
-            ("--data", data),
-            ("--question-field", question_field),
-            ("--gold-field", gold_field),
-            ("--runs", runs),
-        ):
-            words += [option, str(value)] if value is not None else []
+        from sage_cli.trials.trial import Words
+
+        typed = {
+            "config": config,
+            "algo": algo,
+            "guide": guide,
+            "init": init,
+            "data": data,
+            "question-field": question_field,
+            "gold-field": gold_field,
+            "runs": runs,
+        }
+        flags = {name: str(value) for name, value in typed.items() if value is not None}
+        words = Words(tuple(preset or ()), flags, tuple(set_ or ())).all
         console.print(f"next: {escape(shlex.join(['sage', 'rl', *words]))}", soft_wrap=True)
     if obstacles:
         raise typer.Exit(EXIT_OTHER)

@@ -236,10 +236,12 @@ class Method(Extensible):
         """
         batch, most = batch_of(self, self.processes), self.generations_at_most
         completions = self.steps * batch.completions
-        resampled = (
-            f", because dynamic sampling replaces groups of equal grades in up to {most - 1} "
-            f"further generations per step (at most {completions * most:,})"
-        )
+        sampled = f"{completions:,}"
+        if most > 1:
+            sampled = (
+                f"at least {sampled}, because dynamic sampling replaces groups of equal grades in "
+                f"up to {most - 1} further generations per step (at most {completions * most:,})"
+            )
         ahead = self.prompts_per_batch // self.prompts_per_step
         return {
             "steps": self.steps,
@@ -248,9 +250,7 @@ class Method(Extensible):
             + (f"{self.processes} processes x " if self.processes > 1 else "")
             + f"{batch.accumulation} micro-batch{'es' * (batch.accumulation > 1)} of "
             f"{batch.micro_batch}" + (f", sampled for {ahead} steps at once" if ahead > 1 else ""),
-            "completions": f"at least {completions:,}{resampled}"
-            if most > 1
-            else f"{completions:,}",
+            "completions": sampled,
             "tokens at most": f"{self.tokens(longest)[0] * most:,}",
         }
 

@@ -345,15 +345,15 @@ COUNTERPARTS = (
     ),
 )
 """Settings with their names elsewhere, in the order in which one reads a configuration."""
+_EPOCHS = "rl.steps counts optimiser steps: epochs x problems / rl.prompts_per_step"
 ABSENT = {
-    "trainer.total_epochs": "rl.steps counts optimiser steps: epochs x problems / "
-    "rl.prompts_per_step",
-    "num_train_epochs": "rl.steps counts optimiser steps: epochs x problems / rl.prompts_per_step",
+    "trainer.total_epochs": _EPOCHS,
+    "num_train_epochs": _EPOCHS,
     "trainer.nnodes": "start `sage rl` on each machine by torchrun, which counts them",
     "data.max_prompt_length": "prompts are never cut: one that does not fit the model's context "
     "together with rollout.max_tokens is an error before training",
-    "critic.model.path": "there is no critic, so no PPO with GAE",
-    "reward_model.model.path": "there is no reward model: give a function as "
+    "critic.model.path": "sage has no critic, so it cannot train by PPO with GAE",
+    "reward_model.model.path": "sage loads no reward model: give a function as "
     "rl.rewards=[FILE.py:FUNCTION], which may ask a server",
 }
 """Names elsewhere that have no setting here, and what to do instead."""
