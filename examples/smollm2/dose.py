@@ -22,7 +22,7 @@ from typing import Any
 
 from dose_kept import STUDY, Kept, replace_text
 from dose_pilot import criteria, pilot_of
-from dose_units import DROPS, PREPARING, RECORDED, SOLVED, Unit, done, units
+from dose_units import DROPS, PREPARING, RECORDED, SEEDS, SOLVED, Unit, done, units
 
 from sage_cli.problems.problem import problem_id
 from sage_cli.trials.suites.declaration import read_suite
@@ -277,11 +277,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="a folder outside the checkout")
     parser.add_argument("--units", type=int, help="end after so many")
     parser.add_argument("--part", help="run this part alone: `initial` needs no pilot")
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, help="run these alone")
     parser.add_argument("--drop", nargs="*", default=[], choices=DROPS, help="leave parts out")
     parser.add_argument("--plan", action="store_true", help="show what is kept; run nothing")
     parser.add_argument("--so-far", action="store_true", help="keep what runs have; run nothing")
     options = parser.parse_args()
-    wanted, kept = units(options.drop), Kept(ROOT / "docs/results")
+    wanted, kept = units(options.drop, options.seeds), Kept(ROOT / "docs/results")
     if options.plan:
         show(wanted, kept)
         return

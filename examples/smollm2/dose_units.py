@@ -101,10 +101,13 @@ def arms_of(seed: int) -> list[str]:
     return random.Random(f"{ORDER} {seed}").sample(arms, len(arms))
 
 
-def units(dropped: Iterable[str] = ()) -> list[Unit]:
-    """Return all units in their order, without the parts that are dropped."""
-    left_out = set(dropped)
-    return [unit for unit in _all() if unit.part not in left_out]
+def units(dropped: Iterable[str] = (), seeds: Iterable[int] = SEEDS) -> list[Unit]:
+    """Return all units in their order, without the parts that are dropped.
+
+    Of the seeds of the study only `seeds` are returned, so that two processes can share them.
+    """
+    left_out, others = set(dropped), set(SEEDS) - set(seeds)
+    return [unit for unit in _all() if unit.part not in left_out and unit.seed not in others]
 
 
 def _all() -> Iterator[Unit]:

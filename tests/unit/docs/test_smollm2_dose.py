@@ -72,6 +72,16 @@ def test_names_are_unique_and_the_pilot_comes_first():
     assert {0.8, 1.2, *BASE_TEMPERATURES}.isdisjoint(unit.temperature for unit in left)
 
 
+def test_two_processes_share_the_seeds_in_the_declared_order():
+    one, two = units(seeds=[4, 6]), units(seeds=[7])
+    assert {unit.seed for unit in one} == {PILOT, None, 4, 6}
+    assert [unit for unit in units() if unit in {*one, *two}] == [
+        *one[: one.index(Unit("pair", "anchor", 4))],
+        *(unit for unit in two if unit.seed == 7),
+        *one[one.index(Unit("pair", "anchor", 4)) :],
+    ]
+
+
 def test_a_seed_goes_on_with_its_own_initial_policy_alone():
     first = order_of_seeds()[0]
     arms = [unit for unit in units() if unit.seed == first]
