@@ -13,7 +13,7 @@ from tables import Study
 
 from sage_cli.metrics.comparison import difference_of_sides
 from sage_cli.metrics.intervals import curve
-from sage_cli.reports.figures import draw_curves
+from sage_cli.reports.figures.curves import draw_curves
 
 SAMPLES = 64
 """Samples per problem of the study on the GPU; the study on CPUs has 16."""

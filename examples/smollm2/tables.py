@@ -20,7 +20,7 @@ from sage_cli.metrics.error_sources import ErrorSources, error_over
 from sage_cli.metrics.intervals import Resampling, holm, pass_matrix
 from sage_cli.problems.clusters import largest_cluster, question_clusters
 from sage_cli.problems.problem import problem_id
-from sage_cli.reports.comparison_report import Contrast, contrast_of
+from sage_cli.reports.comparison.contrast import Contrast, contrast_of
 
 KS = (1, 2, 4, 8, 16, 32)
 SHOWN = (1, 8, 16, 32)

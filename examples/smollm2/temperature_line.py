@@ -19,7 +19,7 @@ from tables import Study, shown
 from sage_cli.metrics import Counts, Side
 from sage_cli.metrics.equal_accuracy import UNREACHED_SHARE, gap_over_temperatures
 from sage_cli.metrics.intervals import pass_matrix
-from sage_cli.reports.comparison_report import contrast_of
+from sage_cli.reports.comparison.contrast import contrast_of
 
 KS = (1, 2, 4, 8)
 """Up to half of the initial policy's 16 samples."""

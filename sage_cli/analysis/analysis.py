@@ -17,8 +17,11 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.differences import gap_interval
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Interval, Resampling, gaffke, studentised
-from sage_cli.reports.document import Document, Provenance
-from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.document import Document
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table_files import Record, to_records
+from sage_cli.reports.tables import Cell, Column, Row, Table, columns
 
 Option = Literal["delta", "patterns", "alpha", "survival"]
 Scorer = Literal["base", "self"]

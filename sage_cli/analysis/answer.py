@@ -28,7 +28,8 @@ from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.evaluation.stored_grades import missing
 from sage_cli.models.policy import Labels, chosen_policies
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document, Provenance, report_folder
+from sage_cli.reports.document import Document, report_folder
+from sage_cli.reports.provenance import Provenance
 from sage_cli.settings.analysis import AnalysisOptions
 from sage_cli.store.result_hash import identity_of
 from sage_cli.store.run import Run, Runs

@@ -20,8 +20,9 @@ from sage_cli.metrics.estimators import FloatArray, distinct_of, entropy_of_coun
 from sage_cli.problems.problem import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.dots import draw_dot_plot
+from sage_cli.reports.tables import Column, Row, Table, columns
 
 RIGHT_SAMPLED = 8
 """Correct solutions whose skeletons are counted: among more there would be more skeletons."""

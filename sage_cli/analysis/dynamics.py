@@ -11,8 +11,10 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun, share_over_problems
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import Series, draw_steps
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.panels import Series, draw_steps
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 
 QUANTITIES = {
     "grad_norm": "gradient norm",

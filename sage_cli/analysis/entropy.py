@@ -11,8 +11,9 @@ from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans, by_problem
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_points
-from sage_cli.reports.tables import Estimate, Row, Table, columns
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.panels import draw_points
+from sage_cli.reports.tables import Row, Table, columns
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
 

@@ -21,8 +21,10 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.dots import draw_dot_plot
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 
 ALL = "all"
 _COLUMNS = columns(

@@ -11,7 +11,7 @@ from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers, Detector
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.figures.dots import draw_dot_plot
 
 
 def patterns(inputs: Inputs) -> Document:

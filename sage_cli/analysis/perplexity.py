@@ -21,8 +21,8 @@ from sage_cli.analysis.analysis import (
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_ecdf
-from sage_cli.reports.tables import Estimate
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.panels import draw_ecdf
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""

@@ -12,7 +12,8 @@ from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.metrics.counts import majority_values
 from sage_cli.metrics.estimators import FloatArray, all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_dot_plot, draw_lines
+from sage_cli.reports.figures.dots import draw_dot_plot
+from sage_cli.reports.figures.panels import draw_lines
 
 
 def majority(inputs: Inputs) -> Document:

@@ -14,8 +14,10 @@ from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.metrics.equal_accuracy import Points, equal_accuracy
 from sage_cli.metrics.estimators import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.reports.document import Document
-from sage_cli.reports.passk import gap_cells
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.over_temperatures import gap_cells
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 
 LEAST_SIZE = 10.0
 """An effective sample size below it is refused."""

@@ -27,8 +27,10 @@ from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.support import paired_grades
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_points
-from sage_cli.reports.tables import Cell, Estimate, Row, Table, by_method, columns
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.panels import draw_points
+from sage_cli.reports.labels import by_method
+from sage_cli.reports.tables import Cell, Row, Table, columns
 
 FALLS = (2.0, 5.0, 10.0)
 """Nats by which a log-probability may have fallen."""

@@ -12,8 +12,10 @@ import pyarrow as pa
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, printed_table, share_gap
 from sage_cli.metrics.estimators import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import Series, draw_lines
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.panels import Series, draw_lines
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.store.tables import as_numpy
 
 

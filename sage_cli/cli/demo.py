@@ -53,7 +53,7 @@ def command(
 
 def _show(written: SuiteReport, plan: PlannedSuite) -> None:
     """Print pass@k, what follows from it, where the picture is, and what to type next."""
-    from sage_cli.reports.tables import print_table
+    from sage_cli.reports.terminal import print_table
 
     (chapter,) = written.chapters
     sections = {section.name: section for section in chapter.sections}

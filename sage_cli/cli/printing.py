@@ -55,7 +55,7 @@ def show_report(report: Report, json: bool = False, *, notes: bool = False) -> N
     if json:
         emit(report.as_json())
         return
-    from sage_cli.reports.document import print_document
+    from sage_cli.reports.terminal import print_document
 
     print_document(report.document, console, details=notes)
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)

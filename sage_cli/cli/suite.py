@@ -159,7 +159,7 @@ def _show(written: SuiteReport, json: bool) -> None:
         return
     from dataclasses import replace
 
-    from sage_cli.reports.document import print_document
+    from sage_cli.reports.terminal import print_document
 
     for chapter in written.chapters:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")

@@ -209,8 +209,8 @@ def show(name: _Name, runs: options.RunRoot = None, json: options.Json = False) 
     if result is None:
         console.print("there is no report yet; it is written when the sweep ends")
         return
-    from sage_cli.reports.document import sampled_as
-    from sage_cli.reports.tables import print_table
+    from sage_cli.reports.provenance import sampled_as
+    from sage_cli.reports.terminal import print_table
     from sage_cli.trials.sweep.report import sweep_tables
 
     if sweep.driven_by:

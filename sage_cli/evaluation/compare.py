@@ -34,8 +34,10 @@ from sage_cli.models.policy import Policy, check_distinct_labels, named_policy
 from sage_cli.problems.clusters import AUTO, largest_cluster, problem_clusters
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
-from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
-from sage_cli.reports.document import Report, grade_notes, is_mostly_unread, report_folder
+from sage_cli.reports.comparison.notes import unchecked_notes
+from sage_cli.reports.comparison.report import comparison_document, with_own
+from sage_cli.reports.document import Report, report_folder
+from sage_cli.reports.grades import grade_notes, is_mostly_unread
 from sage_cli.store.comparisons import note_comparison
 from sage_cli.store.file_names import file_stems
 from sage_cli.store.result_hash import identity_of

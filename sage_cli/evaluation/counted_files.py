@@ -22,8 +22,9 @@ from sage_cli.models.policy import Labels, named_policy
 from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.row_files import is_row_file, read_file
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Provenance, Report, report_folder
+from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.provenance import Provenance
 from sage_cli.settings.evaluation import EvaluationSection
 from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.result_hash import identity_of

@@ -24,13 +24,13 @@ from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.source_errors import reading
 from sage_cli.progress import Progress
-from sage_cli.reports.document import (
+from sage_cli.reports.document import report_folder
+from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
     PolicyUsed,
     Provenance,
     SamplesUsed,
-    report_folder,
 )
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.k_values import parse_ks

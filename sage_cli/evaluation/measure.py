@@ -19,13 +19,9 @@ from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
-from sage_cli.reports.passk import (
-    Line,
-    OverTemperatures,
-    evaluation_document,
-    over_temperatures_document,
-    passk_document,
-)
+from sage_cli.reports.evaluation import evaluation_document
+from sage_cli.reports.over_temperatures import OverTemperatures, over_temperatures_document
+from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.store.result_hash import identity_of, key_of
 from sage_cli.store.run import Runs

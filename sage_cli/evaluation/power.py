@@ -22,8 +22,10 @@ from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.power import HETEROGENEITY, POWER, Design, Population, smallest_changes
 from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document, Provenance, Report, report_folder
-from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
+from sage_cli.reports.document import Document, Report, report_folder
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Row, Table, columns
 from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.file_names import file_stems, portable
 from sage_cli.store.result_hash import identity_of

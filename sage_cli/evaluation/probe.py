@@ -24,7 +24,9 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Report, report_folder
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.store.file_names import portable
 from sage_cli.store.json_files import read_object
 

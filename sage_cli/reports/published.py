@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table
+from sage_cli.reports.estimate import Estimate, Scores
+from sage_cli.reports.tables import Column, Row, Table
 
 
 def evaluation_tables() -> Mapping[str, str]:

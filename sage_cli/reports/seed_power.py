@@ -10,8 +10,10 @@ import numpy as np
 
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.power import POWER, SeedVariation
-from sage_cli.reports.document import Document, Provenance
-from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
+from sage_cli.reports.document import Document
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Row, Table, columns
 
 ROUGH = 4
 """Training runs from which a variance between seeds is told apart from half of it."""

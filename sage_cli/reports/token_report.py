@@ -10,7 +10,8 @@ from rich.text import Text
 
 from sage_cli.grading.grades import status_in_words
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.tables import Cell, Column, Row, Table
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, store
 from sage_cli.problems.load import benchmark_names, load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import shown_name
-from sage_cli.reports.figures import COLOURS
+from sage_cli.reports.figures.legend import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.evaluations import COUNTED, EVALUATIONS, evaluations

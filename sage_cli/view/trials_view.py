@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.document import SHOWN, Shown, shown_table
+from sage_cli.reports.shown import SHOWN, Shown, shown_table
 from sage_cli.store.json_files import CorruptFileError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures

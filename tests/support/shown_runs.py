@@ -11,16 +11,12 @@ from sage_cli.evaluation.policy_samples import PolicySamples
 from sage_cli.evaluation.stored_grades import stored_measurements
 from sage_cli.metrics.ranking import Front
 from sage_cli.models.policy import Policy
-from sage_cli.reports.document import (
-    SHOWN,
-    Chapter,
-    Document,
-    Figure,
-    Provenance,
-    join_chapters,
-    shown_report,
-)
-from sage_cli.reports.tables import Estimate, Row, Table, columns
+from sage_cli.reports.chapters import Chapter, join_chapters
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.shown import SHOWN, shown_report
+from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import Completion
 from sage_cli.store.evaluations import record_evaluation

@@ -12,22 +12,17 @@ from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.facts import state
-from sage_cli.reports.document import (
-    SHOWN,
-    Chapter,
-    Document,
-    PolicyUsed,
-    Provenance,
-    Report,
-    SamplesUsed,
-    grade_notes,
-    join_chapters,
-    record,
-    shown_report,
-)
-from sage_cli.reports.passk import Line, evaluation_table, passk_document, score
+from sage_cli.reports.chapters import Chapter, join_chapters
+from sage_cli.reports.document import Document, Report
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.evaluation import evaluation_table, score
+from sage_cli.reports.grades import grade_notes, record
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
+from sage_cli.reports.shown import SHOWN, shown_report
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Cell, Column, Row, Table, columns
 from sage_cli.store.files import write_text
 from sage_cli.store.json_files import compact_json, with_checksum
 from sage_cli.store.surroundings import surroundings

@@ -8,14 +8,11 @@ from typing import Any
 
 from sage_cli.metrics import About
 from sage_cli.metrics.intervals import holm
-from sage_cli.reports.comparison_report import (
-    NOT_BELOW,
-    Contrast,
-    difference_at,
-    overall_contrast,
-)
+from sage_cli.reports.comparison.contrast import Contrast, overall_contrast
+from sage_cli.reports.comparison.numbers import NOT_BELOW, difference_at
+from sage_cli.reports.estimate import UNDEFINED, Estimate, p_value
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, p_value
+from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.trials.suites.declaration import (
     ALPHA,
     BASE,

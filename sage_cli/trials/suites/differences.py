@@ -11,23 +11,22 @@ import numpy as np
 
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.metrics.power import POWER
-from sage_cli.reports.comparison_report import (
+from sage_cli.reports.comparison.contrast import (
     AVERAGE,
-    AVERAGE_NOTE,
-    DIFFERENCE_COLUMNS,
     Contrast,
     adjusted,
     average_of,
-    cells_at,
-    contrast_json,
     contrast_of,
-    difference_at,
-    fragile_notes,
     overall_contrast,
 )
+from sage_cli.reports.comparison.notes import fragile_notes
+from sage_cli.reports.comparison.numbers import cells_at, contrast_json, difference_at
+from sage_cli.reports.comparison.report import AVERAGE_NOTE, DIFFERENCE_COLUMNS
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Column, Estimate, Row, Table, columns, to_records
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.figures.dots import draw_dot_plot
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Column, Row, Table, columns
 from sage_cli.trials.suites.claims import Pair, claim_json, claims_note, claims_table, decide
 from sage_cli.trials.suites.declaration import shown_label
 from sage_cli.trials.suites.results import MethodResult, PartResult

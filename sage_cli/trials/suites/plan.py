@@ -14,7 +14,7 @@ from sage_cli.config.readers import unread
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
-from sage_cli.reports.tables import seed_title
+from sage_cli.reports.labels import seed_title
 from sage_cli.settings.k_values import capped_ks
 from sage_cli.settings.model import PretrainedModel
 from sage_cli.store.result_hash import identity_of

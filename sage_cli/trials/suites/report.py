@@ -9,8 +9,11 @@ from sage_cli.analysis.selection import find_analysis, options_of
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document, Provenance
-from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.reports.document import Document
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table_files import to_records
+from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.trials.failures import stored_failures
 from sage_cli.trials.suites.chapters import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.declaration import INITIAL, WantedAnalysis

@@ -26,10 +26,12 @@ from sage_cli.metrics.ranking import (
     pareto_front,
     rank,
 )
-from sage_cli.reports.document import Document, Figure, Provenance
-from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.estimate import UNDEFINED, Estimate
+from sage_cli.reports.figures.style import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.passk import whole_sample_words
-from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Cell, Column, Row, Table
 from sage_cli.settings.objective import Objective
 
 _Value = float | int | str | bool

@@ -10,7 +10,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, at, done, keep_state, sweep_document
 
 from sage_cli.config.load import load
-from sage_cli.reports.document import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.store.json_files import write_json
 from sage_cli.store.locks import driver
 from sage_cli.trials.sweep.folder import SweepFolder

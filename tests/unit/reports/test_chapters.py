@@ -2,16 +2,12 @@
 
 import json
 
-from sage_cli.reports.document import (
-    Chapter,
-    Document,
-    Figure,
-    Provenance,
-    join_chapters,
-    shown_report,
-    shown_table,
-)
-from sage_cli.reports.tables import Column, Estimate, Row, Table
+from sage_cli.reports.chapters import Chapter, join_chapters
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.shown import shown_report, shown_table
+from sage_cli.reports.tables import Column, Row, Table
 
 
 def draw(path):

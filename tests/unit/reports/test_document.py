@@ -13,8 +13,10 @@ from sage_cli.config.load import load
 from sage_cli.evaluation import compare
 from sage_cli.metrics import Side
 from sage_cli.reports import document as module
-from sage_cli.reports.document import Document, Figure, PolicyUsed, Provenance, report_folder
-from sage_cli.reports.tables import Column, Estimate, Row, Table
+from sage_cli.reports.document import Document, Figure, report_folder
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.provenance import PolicyUsed, Provenance
+from sage_cli.reports.tables import Column, Row, Table
 
 TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Estimate(0.25))),), ("n",))
 
@@ -162,8 +164,8 @@ def test_data_can_not_take_the_documents_own_keys(key):
 def test_documents_are_built_without_what_only_figures_need():
     program = (
         "import sys\n"
-        "from sage_cli.reports import comparison_report, passk\n"
-        "from sage_cli.reports import tables\n"
+        "from sage_cli.reports import over_temperatures, passk, terminal\n"
+        "from sage_cli.reports.comparison import report as comparison\n"
         "from sage_cli.trials.sweep import report\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )

@@ -8,9 +8,9 @@ import pytest
 
 from sage_cli.cli.eval import PAPERS_SEEDS, command
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.passk import evaluation_table
+from sage_cli.reports.estimate import Estimate
+from sage_cli.reports.evaluation import evaluation_table
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables import Estimate
 
 PRINTED = {
     "table1": "table1_main",

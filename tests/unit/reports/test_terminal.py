@@ -1,3 +1,5 @@
+"""Tables and documents on terminals of any width."""
+
 import io
 import math
 from dataclasses import replace
@@ -6,9 +8,12 @@ import pytest
 from rich.console import Console
 from sweep_cells import BOTH, GRID, MEMORY, at, done, sweep_document
 
-from sage_cli.reports.comparison_report import DIFFERENCE_COLUMNS
-from sage_cli.reports.document import Document, Provenance, print_document
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, p_value
+from sage_cli.reports.comparison.report import DIFFERENCE_COLUMNS
+from sage_cli.reports.document import Document
+from sage_cli.reports.estimate import Estimate, p_value
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Detail, Row, Table, columns
+from sage_cli.reports.terminal import narrowed, print_document
 from sage_cli.trials.sweep.report import SweepTrial
 
 TABLE = Table(
@@ -148,3 +153,71 @@ def test_a_sweep_is_read_at_any_width(width, parts):
     for word in ("CUDA:", "memory", "settings"):
         assert any(word in line for line in lines)
     assert not any("…" in line for line in lines)
+
+
+COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
+
+
+GROUPED = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))
+
+
+PARTS = (Column("cell"), Column("value", part="values"), Column("run", part="runs"))
+
+
+GAINS = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
+
+
+def table(heads, *rows):
+    columns = tuple(map(Column, heads.split())) if isinstance(heads, str) else heads
+    return Table("t", columns, tuple(map(Row, rows)), ("note",))
+
+
+MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a", 1))
+
+
+KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
+
+
+@pytest.mark.parametrize(
+    ("whole", "width", "parts"),
+    [
+        (GROUPED, 5, ["t| model 1 8 1 n"]),
+        # as many parts as fit stay together
+        (GROUPED, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
+        # a part that is too wide is taken apart
+        (
+            GROUPED,
+            2,
+            ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"],
+        ),
+        # columns of a part stay together without a heading
+        (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
+        # without parts every column but the first is one
+        (table("k", (1,)), 0, ["t| k"]),
+        (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
+        # the columns of one part are taken apart
+        (
+            table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)),
+            4,
+            ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"],
+        ),
+        # the columns that tell the rows apart stand in every part
+        (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
+        # a first word that all rows have goes to the title, but for the only row's
+        (MINE, 3, ["t: mine| policy one n"]),
+        (MINE, 4, ["t| benchmark policy one n"]),
+        (table("policy n", ("p", 1)), 1, ["t| policy n"]),
+    ],
+)
+def test_a_table_is_taken_apart_where_it_does_not_fit(whole, width, parts):
+    found = narrowed(whole, lambda part: len(part.columns) <= width)
+    heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
+    titles = [part.title for part in found]
+    assert [
+        f"{t}| {' '.join(n for _, n in h)}" for t, h in zip(titles, heads, strict=False)
+    ] == parts
+    assert [part.notes for part in found] == [*[()] * (len(found) - 1), whole.notes]
+    for part, names in zip(found, heads, strict=False):
+        places = [heads[-1].index(name) for name in names]
+        for row, of_all in zip(part.rows, whole.rows, strict=True):
+            assert row == Row(tuple(of_all.cells[place] for place in places), of_all.section)

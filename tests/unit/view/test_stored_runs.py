@@ -10,7 +10,7 @@ import pytest
 from shown_runs import stored_run
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.figures import COLOURS
+from sage_cli.reports.figures.legend import COLOURS
 from sage_cli.store.run import Run
 from sage_cli.view.api import Api
 from sage_cli.view.stored_runs import LruCache, RunsRead, is_one_part, look_of

@@ -8,7 +8,7 @@ import pytest
 from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
 from sage_cli.analysis.dynamics import dynamics, phase_means, series
 from sage_cli.metrics import Counts
-from sage_cli.reports.figures import smoothed
+from sage_cli.reports.figures.panels import smoothed
 
 RECORDS = [
     {"step": step, "grad_norm": float(step), "reward": step / 10, "entropy": None}

@@ -7,7 +7,8 @@ from sweep_cells import PASS_1, at, done, sweep_document
 
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
-from sage_cli.reports.document import Document, Provenance
+from sage_cli.reports.document import Document
+from sage_cli.reports.provenance import Provenance
 from sage_cli.trials.suites import report as suite
 from sage_cli.trials.suites.dry_run import plan_suite
 from sage_cli.trials.suites.plan import Overrides, prepare_suite

@@ -7,7 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 from suite_results import result
 
-from sage_cli.reports.tables import Estimate
+from sage_cli.reports.estimate import Estimate
 from sage_cli.trials.suites.chapters import curves, measured, runs
 from sage_cli.trials.suites.claims import decide
 from sage_cli.trials.suites.declaration import Suite, Verdict

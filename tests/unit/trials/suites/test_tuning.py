@@ -7,7 +7,7 @@ import pytest
 from sweep_cells import done, keep_state, sweep_document
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.document import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.settings.objective import parse_objective
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.dry_run import plan_suite

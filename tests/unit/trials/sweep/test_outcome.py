@@ -8,7 +8,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
-from sage_cli.reports.document import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.store.json_files import json_text
 from sage_cli.store.run import Run
 from sage_cli.trials.sweep.outcome import POINTS, learning_curve, lost, outcome

@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.ranking import Ranking
-from sage_cli.reports.figures import outputs
+from sage_cli.reports.figures.style import outputs
 from sage_cli.trials.sweep.report import (
     ALIKE,
     BEST,

@@ -9,8 +9,8 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, at, done, sweep_document
 
 from sage_cli.metrics.ranking import Front
-from sage_cli.reports.document import Provenance
-from sage_cli.reports.tables import to_csv
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table_files import to_csv
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.json_files import json_text
 from sage_cli.trials.sweep.report import Axis, LearningCurve, SweepTrial, document_of, from_data

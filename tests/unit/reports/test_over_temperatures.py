@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.reports.document import Provenance
-from sage_cli.reports.passk import OverTemperatures, over_temperatures_document
+from sage_cli.reports.over_temperatures import OverTemperatures, over_temperatures_document
+from sage_cli.reports.provenance import Provenance
 
 KS = (1, 8)
 TEMPERATURES = (0.8, 1.0, 1.2)

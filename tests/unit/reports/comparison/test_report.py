@@ -10,14 +10,13 @@ from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.reports.comparison_report import (
-    comparison_document,
-    comparison_json,
-    contrast_of_curves,
-    crossing_notes,
-)
-from sage_cli.reports.document import Provenance, markdown
-from sage_cli.reports.tables import to_csv
+from sage_cli.reports.comparison.contrast import contrast_of_curves
+from sage_cli.reports.comparison.notes import crossing_notes
+from sage_cli.reports.comparison.numbers import comparison_json
+from sage_cli.reports.comparison.report import comparison_document
+from sage_cli.reports.document import markdown
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table_files import to_csv
 
 KS = (1, 2, 4)
 
