@@ -57,6 +57,13 @@ PASSING = frozenset(
 )
 """Those of them that may be gone when the command is typed again, without anybody's doing."""
 _AGAIN = "then type the same command again: what was stored until now is kept"
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 8
+_SHORT.maxlevel = 3
+NEAR = 0.65
+"""Similarity from which a name may be a misspelt one: `taw` and `tau` have 2/3, `adan` and `data` a
+half."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -177,20 +184,9 @@ def is_out_of_memory(error: BaseException | str) -> bool:
     return _NO_MEMORY.search(str(error)) is not None
 
 
-_SHORT = Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 8
-_SHORT.maxlevel = 3
-
-
 def in_short(value: object) -> str:
     """Return a value as it is written in Python, at most some hundred letters of it."""
     return _SHORT.repr(value)
-
-
-NEAR = 0.65
-"""Similarity from which a name may be a misspelt one: `taw` and `tau` have 2/3, `adan` and `data` a
-half."""
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:

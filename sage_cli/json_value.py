@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
+_SCALARS = frozenset({str, int, float, bool, type(None), list})
+
 
 def json_value(text: str | bytes) -> Any:
     """Return the value of a JSON text.
@@ -21,9 +23,6 @@ def json_value(text: str | bytes) -> Any:
 def is_number(value: object) -> TypeGuard[float]:
     """Return True if `value` is an integer or a float; true and false are neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_SCALARS = frozenset({str, int, float, bool, type(None), list})
 
 
 def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,31 +12,6 @@ from collections.abc import Sequence
 from sage_cli.json_value import json_value
 
 OPEN, CLOSE = "<think>", "</think>"
-
-
-def unmarked(text: str) -> str:
-    """Return a worked solution without the marks of its thought."""
-    return text.replace(OPEN, "").replace(CLOSE, "").strip()
-
-
-def is_open(text: str) -> bool:
-    """Return True if `text` ends inside a thought."""
-    return text.rfind(OPEN) > text.rfind(CLOSE)
-
-
-def stop_end(text: str, stop: str | None) -> int | None:
-    """Return the end of the first `stop` outside thoughts; None without one."""
-    begin = -1 if stop is None else text.find(stop)
-    # a stop text inside a thought is part of the reasoning: the search goes on behind the thought's
-    # end
-    while stop is not None and begin >= 0:
-        if not is_open(text[:begin]):
-            return begin + len(stop)
-        closed = text.find(CLOSE, begin)
-        begin = text.find(stop, closed) if closed >= 0 else -1
-    return None
-
-
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BEGIN = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
@@ -74,12 +49,34 @@ _JOINT = 1000
 """Characters that may stand between two boxes of one answer."""
 _AT_MOST = 50
 """Boxes that may be joined to the last one."""
-
 _NESTED = 8
 """Boxes around one, or without an end, behind which an earlier one is looked for."""
-
 Span = tuple[int, int, int]
 """Where a box begins, where its contents begin, and where they end."""
+_ANY_OF = "any of "
+
+
+def unmarked(text: str) -> str:
+    """Return a worked solution without the marks of its thought."""
+    return text.replace(OPEN, "").replace(CLOSE, "").strip()
+
+
+def is_open(text: str) -> bool:
+    """Return True if `text` ends inside a thought."""
+    return text.rfind(OPEN) > text.rfind(CLOSE)
+
+
+def stop_end(text: str, stop: str | None) -> int | None:
+    """Return the end of the first `stop` outside thoughts; None without one."""
+    begin = -1 if stop is None else text.find(stop)
+    # a stop text inside a thought is part of the reasoning: the search goes on behind the thought's
+    # end
+    while stop is not None and begin >= 0:
+        if not is_open(text[:begin]):
+            return begin + len(stop)
+        closed = text.find(CLOSE, begin)
+        begin = text.find(stop, closed) if closed >= 0 else -1
+    return None
 
 
 def last_boxed(text: str) -> str | None:
@@ -193,9 +190,6 @@ def _closed_boxes(text: str, begin: int) -> list[Span]:
             if begin and not open_braces:
                 break
     return closed
-
-
-_ANY_OF = "any of "
 
 
 def any_of(golds: Sequence[str]) -> str:

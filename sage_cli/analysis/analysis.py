@@ -25,6 +25,19 @@ from sage_cli.reports.tables import Cell, Column, Row, Table, columns
 
 Option = Literal["delta", "patterns", "alpha", "survival"]
 Scorer = Literal["base", "self"]
+Results = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+"""Benchmark -> item -> policy -> value."""
+NONE = Estimate(float("nan"))
+PRINTED = {
+    "right if taken": "correct if taken",
+    "share of right ones": "share of the correct",
+    "right ones": "correct ones",
+    "8 right": "8 correct",
+    "groups all right": "groups all correct",
+    "tokens of right completions": "tokens of correct completions",
+    " less ": " − ",
+}
+"""Words in the stored names of items -> words that people read."""
 
 
 @dataclass(frozen=True)
@@ -176,21 +189,6 @@ def _measure(values_P1: np.ndarray, band: Interval, *, signed: bool = False) -> 
     low, high = float(band.low_K[0]), float(band.high_K[0])
     interval = (low, high) if np.isfinite([low, high]).all() else None
     return Estimate(float(values_P1.mean()), interval=interval, signed=signed)
-
-
-Results = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
-"""Benchmark -> item -> policy -> value."""
-NONE = Estimate(float("nan"))
-PRINTED = {
-    "right if taken": "correct if taken",
-    "share of right ones": "share of the correct",
-    "right ones": "correct ones",
-    "8 right": "8 correct",
-    "groups all right": "groups all correct",
-    "tokens of right completions": "tokens of correct completions",
-    " less ": " − ",
-}
-"""Words in the stored names of items -> words that people read."""
 
 
 def printed(name: str) -> str:

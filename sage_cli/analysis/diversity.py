@@ -29,6 +29,11 @@ RIGHT_SAMPLED = 8
 ANSWERS, ENTROPY = "different answers", "answer entropy (nats)"
 SKELETONS = f"skeletons of {RIGHT_SAMPLED} right"
 MEASURES = (ANSWERS, ENTROPY, SKELETONS)
+_SAMPLED = "share of samples"
+RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
+OF_MODES = (_SAMPLED, RIGHT_IF, AMONG_RIGHT)
+OTHER = "other"
+"""The mode of completions that announce none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +115,6 @@ def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:
 DIVERSITY = Analysis(
     "diversity", "how many different answers and ways of solving there are, per problem", diversity
 )
-
-
-_SAMPLED = "share of samples"
-RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
-OF_MODES = (_SAMPLED, RIGHT_IF, AMONG_RIGHT)
-OTHER = "other"
-"""The mode of completions that announce none."""
 
 
 def modes(inputs: Inputs) -> Document:

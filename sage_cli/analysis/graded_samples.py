@@ -27,6 +27,11 @@ from sage_cli.settings.yaml_files import read_yaml
 from sage_cli.store.annotations import Annotations, GradeStore
 from sage_cli.store.completion import Completion
 
+_TAGGED = re.compile(r"<[^<>\s]+>")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+_LEFT_OUT = re.compile(r"[\s.,;!?'\"`$]+|\*\*|\\[\[\]()]")
+
 
 class GradedSample(NamedTuple):
     """A stored sample of a problem with its grade."""
@@ -145,12 +150,6 @@ class Answers:
         """Return the entropy of each problem's final answers in nats; None counts as one."""
         counted = self.final_answers().values()
         return np.array([entropy_of_counts(list(answers.values())) for answers in counted])
-
-
-_TAGGED = re.compile(r"<[^<>\s]+>")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
-_LEFT_OUT = re.compile(r"[\s.,;!?'\"`$]+|\*\*|\\[\[\]()]")
 
 
 def skeleton(text: str) -> str:

@@ -22,6 +22,20 @@ from sage_cli.store.run_facts import RunFacts, expanded, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
+SAMPLE_COLUMNS = (
+    "run",
+    "benchmark",
+    "seed",
+    "problem",
+    "index",
+    "question",
+    "gold",
+    "text",
+    "tokens",
+    "finish_reason",
+    "grade",
+    "answer",
+)
 
 
 class _Rows(Sequence[Mapping[str, Any]]):
@@ -227,22 +241,6 @@ class OpenedRun:
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
         return pa.table(columns)
-
-
-SAMPLE_COLUMNS = (
-    "run",
-    "benchmark",
-    "seed",
-    "problem",
-    "index",
-    "question",
-    "gold",
-    "text",
-    "tokens",
-    "finish_reason",
-    "grade",
-    "answer",
-)
 
 
 @dataclass(frozen=True)

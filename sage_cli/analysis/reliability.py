@@ -15,6 +15,11 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dots import draw_dot_plot
 from sage_cli.reports.figures.panels import draw_lines
 
+SHARES = (0.25, 0.5, 0.75)
+"""tau of G-Pass@k and Cover@tau; 1 is pass^k."""
+_MOST = 16
+"""The largest k of pass^k: beyond it hardly any problem has a chance."""
+
 
 def majority(inputs: Inputs) -> Document:
     """Return the chance that a vote of k samples is correct, at powers of two, beside pass@k."""
@@ -52,12 +57,6 @@ def majority(inputs: Inputs) -> Document:
 
 
 MAJORITY = Analysis("majority", "maj@k and pass@k: what a vote among samples gives", majority)
-
-
-SHARES = (0.25, 0.5, 0.75)
-"""tau of G-Pass@k and Cover@tau; 1 is pass^k."""
-_MOST = 16
-"""The largest k of pass^k: beyond it hardly any problem has a chance."""
 
 
 def reliability(inputs: Inputs) -> Document:

@@ -24,6 +24,17 @@ LEAST_SIZE = 10.0
 
 _Samples = Sequence[tuple[FloatArray, BoolArray]]
 """Log-probabilities and grades of each problem's samples, both (N,)."""
+_NOTES = (
+    "each whole sample is weighed by p(text)^(α - 1), normalised problem by problem",
+    "a way of solving that no stored sample shows can't be seen here, whatever its weight",
+    "effective size: (sum of weights)² / (sum of their squares), the harmonic mean over problems "
+    f"and the smallest; an α with an effective size below {LEAST_SIZE:g} is refused, and k goes "
+    "up to half of it",
+    "pass@k: the jackknife of 1 - (1 - q)^k, q the weighted share of correct samples; at α 1 it is "
+    "the usual estimate",
+    "at equal pass@1: the run as it is, the base at the α where it has the run's pass@1; a "
+    "difference near 0 is what sharpening alone would give",
+)
 
 
 def whole_samples(reading: Answers) -> _Samples:
@@ -129,18 +140,6 @@ def _equal_table(
             rows.append(Row(cells, section=run.policy))
     return Table(title, columns("policy, k, pass@k, at pass@1, difference, p, α"), tuple(rows))
 
-
-_NOTES = (
-    "each whole sample is weighed by p(text)^(α - 1), normalised problem by problem",
-    "a way of solving that no stored sample shows can't be seen here, whatever its weight",
-    "effective size: (sum of weights)² / (sum of their squares), the harmonic mean over problems "
-    f"and the smallest; an α with an effective size below {LEAST_SIZE:g} is refused, and k goes "
-    "up to half of it",
-    "pass@k: the jackknife of 1 - (1 - q)^k, q the weighted share of correct samples; at α 1 it is "
-    "the usual estimate",
-    "at equal pass@1: the run as it is, the base at the α where it has the run's pass@1; a "
-    "difference near 0 is what sharpening alone would give",
-)
 
 SHARPENING = Analysis(
     "sharpening",

@@ -42,6 +42,11 @@ SURVIVAL_NOTES = (
     "the share that fell by more, mean over problems with a correct sample; two seeds of one "
     "method show how much falls by chance",
 )
+_NAMES = (
+    "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
+    "absent, SRR, NDR, SDS, NSCR"
+)
+NAN = float("nan")
 
 
 def survival(inputs: Inputs) -> Results:
@@ -85,12 +90,6 @@ def _pairs(policies: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield from ((run, base) for run in runs)
     for seeds in by_method(runs).values():
         yield from ((second, first) for first, second in combinations(seeds, 2))
-
-
-_NAMES = (
-    "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
-    "absent, SRR, NDR, SDS, NSCR"
-)
 
 
 def support(inputs: Inputs) -> Document:
@@ -216,9 +215,6 @@ def _notes(inputs: Inputs) -> tuple[str, ...]:
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
     )
-
-
-NAN = float("nan")
 
 
 def support_ratios(support: Support) -> dict[str, float]:

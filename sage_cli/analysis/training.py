@@ -18,6 +18,11 @@ from sage_cli.reports.table_files import to_records
 from sage_cli.reports.tables import Row, Table, columns
 from sage_cli.store.tables import as_numpy
 
+_PHASES = ("early", "mid", "late")
+"""Thirds of the steps that sampled."""
+AXES = ("step", "completions")
+"""What problems solved so far are drawn against."""
+
 
 @dataclass(frozen=True, eq=False)
 class Visits:
@@ -78,12 +83,6 @@ class Visits:
         often = self.first != self.last
         rate_V = self.right_V / self.n_V
         return rate_V[self.first[often]], rate_V[self.last[often]]
-
-
-_PHASES = ("early", "mid", "late")
-"""Thirds of the steps that sampled."""
-AXES = ("step", "completions")
-"""What problems solved so far are drawn against."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,15 @@ their defaults. Runs are copied between people, so a stored file never decides w
 and commands go: these settings are typed, or said in a preset that is named."""
 NOT_TAKEN_OVER = ("run.root", "run.sweep")
 """Settings that do not travel with a stored configuration."""
+CONSENT = "model.trust_remote_code"
+HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"
+TEACHER = "anchor.reference"
+JUDGE, REWARDS, LAUNCHER = "grading.judge", "rl.rewards", "rl.accelerate"
+_WHAT_IT_IS = {
+    LAUNCHER: "that file says which addresses a launcher listens on and what it starts, and a "
+    "stored configuration can choose none but those that ship with sage",
+}
+_CODE = "that is Python code, and a stored configuration can't have it run"
 
 
 def current(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,17 +106,6 @@ def _names_a_service(setting: str) -> bool:
     if section == "sampling" and name in _KEPT_OF_SAMPLING:
         return False
     return any(f"{name}.".startswith(f"{service}.") for service in SERVICES.get(section, ()))
-
-
-CONSENT = "model.trust_remote_code"
-HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"
-TEACHER = "anchor.reference"
-JUDGE, REWARDS, LAUNCHER = "grading.judge", "rl.rewards", "rl.accelerate"
-_WHAT_IT_IS = {
-    LAUNCHER: "that file says which addresses a launcher listens on and what it starts, and a "
-    "stored configuration can choose none but those that ship with sage",
-}
-_CODE = "that is Python code, and a stored configuration can't have it run"
 
 
 def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,29 @@ _WORDS = {
     NoneType: "null",
     Any: "anything",
 }
+_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
+"""Sections of which a flag chooses the class: what a class is called, and the flag."""
+_NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
+_CHOOSING: dict[str, type[BaseModel]] = {"rl.algo": Method, "guide.name": Guide}
+"""Settings that choose a member of a union, and the base of all members, which explains them."""
+_MODEL_OPTIONS = ("model", "model_name", "base_model", "model_path", "checkpoint")
+"""Options by which other programs take the model that a run starts from."""
+ELSEWHERE = elsewhere()
+"""Names of other programs for what a setting here does."""
+_FLAG_OF = {
+    "anchor.beta": "--beta",
+    "anchor.kl": "--kl",
+    "data.rl.name": "--data",
+    "model.path": "--init",
+    "rl.algo": "--algo",
+    "rl.learning_rate": "--lr",
+    "rl.processes": "--processes",
+    "rl.seed": "--seed",
+    "rl.steps": "--steps",
+    "run.root": "--runs",
+}
+"""Settings that are typed as a flag."""
 
 
 @dataclass(frozen=True)
@@ -151,31 +174,6 @@ def _in_words(annotation: Any) -> str:
     if origin in (list, dict):
         return "list" if origin is list else "mapping"
     return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
-"""Sections of which a flag chooses the class: what a class is called, and the flag."""
-_NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
-_NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
-_CHOOSING: dict[str, type[BaseModel]] = {"rl.algo": Method, "guide.name": Guide}
-"""Settings that choose a member of a union, and the base of all members, which explains them."""
-_MODEL_OPTIONS = ("model", "model_name", "base_model", "model_path", "checkpoint")
-"""Options by which other programs take the model that a run starts from."""
-ELSEWHERE = elsewhere()
-"""Names of other programs for what a setting here does."""
-_FLAG_OF = {
-    "anchor.beta": "--beta",
-    "anchor.kl": "--kl",
-    "data.rl.name": "--data",
-    "model.path": "--init",
-    "rl.algo": "--algo",
-    "rl.learning_rate": "--lr",
-    "rl.processes": "--processes",
-    "rl.seed": "--seed",
-    "rl.steps": "--steps",
-    "run.root": "--runs",
-}
-"""Settings that are typed as a flag."""
 
 
 def explain(error: ValidationError) -> list[str]:

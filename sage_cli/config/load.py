@@ -52,6 +52,15 @@ DISTILLATION = ("anchor.reference", "rl.rewards")
 """The settings that together ask for distillation: a teacher, and no reward."""
 LASTING = {"rl": frozenset(Method.model_fields)}
 """Settings of a union that are of no member in particular: they hold whichever is chosen."""
+_OF_PRESETS = ("anchor.kl", "model.tuning")
+_CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
+_TYPED = ("flag", "--set")
+_OF_SWEEPS = ("sweep", "executor")
+_OF_TRAINED = ("rl", "rollout", "anchor", "guide", *BLOCKS, *_OF_SWEEPS)
+_MEASURING = ("eval", "passk", "compare", "power", "analyze", "samples show")
+_OF_STUDIES = ("sft.enabled", "sweep.benchmark")
+"""What all commands of a study may be told: scripts share these words, and a training that is
+validated reads the benchmark of sweeps."""
 
 
 @dataclass
@@ -263,14 +272,6 @@ def load(
     return Loaded(config, _origins(merged, config))
 
 
-_OF_PRESETS = ("anchor.kl", "model.tuning")
-_CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
-_TYPED = ("flag", "--set")
-_OF_SWEEPS = ("sweep", "executor")
-_OF_TRAINED = ("rl", "rollout", "anchor", "guide", *BLOCKS, *_OF_SWEEPS)
-_MEASURING = ("eval", "passk", "compare", "power", "analyze", "samples show")
-
-
 def _all_but(*sections: str) -> tuple[str, ...]:
     return tuple(name for name in SageConfig.model_fields if name not in sections)
 
@@ -291,9 +292,6 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "data": _all_but("data", "evaluation"),
 }
 """By command, the sections and parts of sections of which it reads nothing."""
-_OF_STUDIES = ("sft.enabled", "sweep.benchmark")
-"""What all commands of a study may be told: scripts share these words, and a training that is
-validated reads the benchmark of sweeps."""
 
 
 def not_read(command: str, setting: str, config: SageConfig) -> str | None:

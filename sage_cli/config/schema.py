@@ -36,6 +36,9 @@ from sage_cli.settings.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from sage_cli.config.layer import Layer
+Blocks = dict[str, dict[str, Any] | None]
+UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
+"""Sections that are unions, and the key that tells their members apart."""
 
 
 def unfit_for(sharding: Sharding | None, rl: Method, tuning: str) -> list[str]:
@@ -109,9 +112,6 @@ def _count(settings: Mapping[str, Any], name: str) -> int | None:
     """Return a positive number that the file says; accelerate writes -1 where none is meant."""
     value = settings.get(name)
     return value if isinstance(value, int) and value > 0 else None
-
-
-Blocks = dict[str, dict[str, Any] | None]
 
 
 class SageConfig(Section):
@@ -335,10 +335,6 @@ def _runs_hub_kernels(model: PretrainedModel) -> bool:
     """Return True if kernels of the Hub are asked for without consent to code."""
     asked = model.kernels or (model.attention is not None and "/" in model.attention)
     return asked and not model.trust_remote_code
-
-
-UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
-"""Sections that are unions, and the key that tells their members apart."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,14 @@ _MAX_TEXT = 100_000
 own is given: a program, or tests."""
 _GRACE_S = 1.0
 """Time of a worker beyond its own whole-second alarms before it is killed."""
+log = logging.getLogger(__name__)
+_PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+_WORKER = "sage_cli.grading.worker"
+_START_S = 120.0
+_STARTS = 3
+"""Workers that may die before they are ready until the rest of a call is given up."""
+_PATIENCE = 4
+"""Answers to one gold that may time out in a row until the others aren't tried any more."""
 
 
 class Case(NamedTuple):
@@ -51,9 +59,6 @@ class Case(NamedTuple):
     gold: str
     answer: str
     question: str = ""
-
-
-log = logging.getLogger(__name__)
 
 
 class Grader:
@@ -345,11 +350,6 @@ def check_golds(
     return list(dict.fromkeys(unfit))
 
 
-_PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
-_WORKER = "sage_cli.grading.worker"
-_START_S = 120.0
-
-
 class WorkerProcess:
     """A fresh interpreter: nothing is forked, and the caller's main module is not imported again.
 
@@ -430,14 +430,6 @@ class WorkerProcess:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-
-
-_STARTS = 3
-"""Workers that may die before they are ready until the rest of a call is given up."""
-
-
-_PATIENCE = 4
-"""Answers to one gold that may time out in a row until the others aren't tried any more."""
 
 
 class WorkerPool:

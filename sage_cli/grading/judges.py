@@ -23,6 +23,16 @@ from sage_cli.settings.judge_names import (
 )
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 
+_GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
+_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`\"]")
+_LIAR, _TELLER = re.compile(r"\bliar(?=s?\b)"), re.compile(r"\btruth[- ]?teller(?=s?\b)")
+"""Other words for the two roles of the island."""
+_OPPOSITES = {"knight": "knave", "knave": "knight"}
+_UNCERTAIN = re.compile(
+    rf"{DENIES.pattern}|\b(?:x?or|either|both|whether|iff|implies|reverse|vice|suppose|assum\w+|would|"
+    r"could|might|can|likely|hardly|doubt|said|says|claims|contradict\w*|knights?|knaves?)\b|\?"
+)
+
 
 class Judge:
     """Compares an answer with a gold, both stripped plain text of at most 2,000 characters.
@@ -141,10 +151,6 @@ def _status(equal: bool) -> Status:
     return "right" if equal else "wrong"
 
 
-_GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
-_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`\"]")
-
-
 class Roles(Judge):
     """Correct if every name has its role; wrong if one is missing, different or contradicted."""
 
@@ -195,15 +201,6 @@ def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
     if assigned and _UNCERTAIN.search(statements.sub(" ", text)):
         assigned.add(("?", "?"))
     return assigned
-
-
-_LIAR, _TELLER = re.compile(r"\bliar(?=s?\b)"), re.compile(r"\btruth[- ]?teller(?=s?\b)")
-"""Other words for the two roles of the island."""
-_OPPOSITES = {"knight": "knave", "knave": "knight"}
-_UNCERTAIN = re.compile(
-    rf"{DENIES.pattern}|\b(?:x?or|either|both|whether|iff|implies|reverse|vice|suppose|assum\w+|would|"
-    r"could|might|can|likely|hardly|doubt|said|says|claims|contradict\w*|knights?|knaves?)\b|\?"
-)
 
 
 def _with_exception(text: str, names: tuple[str, ...]) -> str:

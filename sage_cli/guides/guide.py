@@ -37,6 +37,11 @@ OPTIONAL_SIGNALS = (*TOKEN_SIGNALS, *ROW_SIGNALS)
 
 Known = Mapping[str, "Tensor | tuple[str, ...]"]
 """Optional signals by name: tensors, and problem ids as strings."""
+_TINY = 2.0**-53
+"""Keeps uniform numbers inside (0, 1), so that normal ones are finite: 1 - 2^-53 is the largest
+double below 1. In single precision one in 2^25 uniform numbers is rounded to 1."""
+NOISE = {"noise": "splitmix64"}
+"""What identities of guides with noise hold since it comes from a counter."""
 
 
 @dataclass(frozen=True)
@@ -373,11 +378,6 @@ def _title(guide: Guide) -> str:
     return f"guide {type(guide).__name__} ({type(guide).__module__})"
 
 
-_TINY = 2.0**-53
-"""Keeps uniform numbers inside (0, 1), so that normal ones are finite: 1 - 2^-53 is the largest
-double below 1. In single precision one in 2^25 uniform numbers is rounded to 1."""
-
-
 class AnnealedGuide(Guide):
     """A guide with noise whose strengths fall from an upper to a lower end, cycle by cycle."""
 
@@ -402,10 +402,6 @@ class AnnealedGuide(Guide):
     def determinants(self) -> dict[str, Any]:
         """Return the settings that decide a result, and where the noise comes from."""
         return super().determinants() | NOISE
-
-
-NOISE = {"noise": "splitmix64"}
-"""What identities of guides with noise hold since it comes from a counter."""
 
 
 def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:

@@ -23,6 +23,9 @@ from sage_cli.metrics.intervals import (
     wider,
 )
 
+ROUNDING = 1e-12
+"""Differences of two means that are smaller are rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
@@ -195,7 +198,3 @@ def method_difference(
         clusters=_clusters_of(gap_PK, resampling),
         resampling=resampling,
     )
-
-
-ROUNDING = 1e-12
-"""Differences of two means that are smaller are rounding."""

@@ -14,6 +14,12 @@ from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import Evaluations, each_seed
 from sage_cli.metrics.estimators import FloatArray, IntArray
 
+BLOCK = 4_000_000
+"""Numbers that a computation holds at once, at most: 32 MB."""
+ROUNDING = 1e-12
+"""A variance that is this share of the squares is rounding."""
+Bounds = tuple[float, float]
+
 
 def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
     """The probability that |T| is at least |t|, T with `freedom` degrees of freedom."""
@@ -83,10 +89,6 @@ def holm(p: ArrayLike) -> FloatArray:
     values[order] = np.minimum(stepped, 1.0)
     adjusted[defined] = values
     return adjusted
-
-
-BLOCK = 4_000_000
-"""Numbers that a computation holds at once, at most: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,6 @@ def in_columns(interval: Callable[[slice], Interval], K: int, width: int) -> Int
     return Interval(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
 
-ROUNDING = 1e-12
-"""A variance that is this share of the squares is rounding."""
-
-
 def drawn_times(
     problems: int, draws: int, resampling: Resampling
 ) -> Iterator[tuple[slice, FloatArray]]:
@@ -274,9 +272,6 @@ def _studentised(values_PK: FloatArray, resampling: Resampling) -> Interval:
     p_K = ((distance_RK >= observed_K).sum(axis=0) + 1) / (resampling.resamples + 1)
     half_K = np.where(varied_K, reach_K * np.where(varied_K, error_K, 1), np.inf)
     return Interval(mean_K - half_K, mean_K + half_K, np.where(varied_K, p_K, 1.0))
-
-
-Bounds = tuple[float, float]
 
 
 def gaffke(values_PK: FloatArray, bounds: Bounds, resampling: Resampling) -> Interval:

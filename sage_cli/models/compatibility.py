@@ -47,6 +47,19 @@ if TYPE_CHECKING:
 ALL_SEEDS = "@seeds"
 """The end of a name that means every training seed of a method: `rl-grpo-branch@seeds`."""
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
+_HEADS = ("lm_head", "embed_out", "output_layer")
+"""The names of output heads."""
+_WITHOUT_BACKBONE = ("llama4_text",)
+"""Types of models that name no part of themselves as what comes before the head."""
+DETERMINING = {
+    "rl": ("model", "prompt", "data", "rl", "rollout", "anchor", "guide", "grading"),
+    "sft": ("model", "prompt", "data", "sft"),
+}
+"""By kind of run, the sections that its training reads."""
+_NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
+NAMED_AT_MOST = 5
+"""Differing settings that a message names."""
+_Settings = dict[str, Any]
 
 
 def check_fitting_start(
@@ -112,12 +125,6 @@ def check_fitting_tokenizer(policy: Policy, *, planned: PromptSection | None = N
         )
     if planned is not None:
         PromptTemplate.from_section(planned, policy.tokenizer_facts)
-
-
-_HEADS = ("lm_head", "embed_out", "output_layer")
-"""The names of output heads."""
-_WITHOUT_BACKBONE = ("llama4_text",)
-"""Types of models that name no part of themselves as what comes before the head."""
 
 
 def check_fitting_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
@@ -210,18 +217,6 @@ def require_childless(run: Run, runs: Runs) -> None:
             "resume",
             "remove them first (`sage runs remove`), or train with another seed",
         )
-
-
-DETERMINING = {
-    "rl": ("model", "prompt", "data", "rl", "rollout", "anchor", "guide", "grading"),
-    "sft": ("model", "prompt", "data", "sft"),
-}
-"""By kind of run, the sections that its training reads."""
-_NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
-NAMED_AT_MOST = 5
-"""Differing settings that a message names."""
-
-_Settings = dict[str, Any]
 
 
 def check_one_method(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:

@@ -10,6 +10,16 @@ from sage_cli.errors import DataError
 from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
 from sage_cli.settings.model import PretrainedModel, ScratchModel
 
+Facts = Mapping[str, Any]
+_SHAPE = (
+    "model_type",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "vocab_size",
+)
+
 
 def stored_dtype(folder: Path) -> str | None:
     """The type in which a folder's weights are stored, such as `bfloat16`; None where it doesn't
@@ -22,17 +32,6 @@ def stored_dtype(folder: Path) -> str | None:
     config = read_json(folder / "config.json")
     dtype = config.get("dtype") or config.get("torch_dtype")
     return str(dtype) if dtype else None
-
-
-Facts = Mapping[str, Any]
-_SHAPE = (
-    "model_type",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "vocab_size",
-)
 
 
 def shape(config: Mapping[str, Any]) -> Facts:

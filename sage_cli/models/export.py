@@ -30,6 +30,9 @@ from sage_cli.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from torch import Tensor
+_ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
+"""By type, the standard deviations of the logits by which merging may change them: about four
+times what it changes those of SmolLM2-135M, float32 apart."""
 
 
 def _card(policy: Policy, config: SageConfig | None) -> str:
@@ -167,11 +170,6 @@ def export(
         write_json(temporary / SAGE_FILE, asdict(exported))
         write_text(temporary / "README.md", card)
     return exported
-
-
-_ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
-"""By type, the standard deviations of the logits by which merging may change them: about four
-times what it changes those of SmolLM2-135M, float32 apart."""
 
 
 def _logits(model: Any) -> Tensor:

@@ -16,6 +16,16 @@ from sage_cli.settings.rollout import RolloutSection
 from sage_cli.settings.sharding import accelerate_file
 from sage_cli.store.run import CORRUPT, FAILED, FINISHED, INTERRUPTED, PRUNED, Run
 
+ESTIMATORS = {
+    "k3": "which pulls towards the anchor at each token, as in the authors' code",
+    "k3-corrected": "k3 times the importance ratio, which is the exact reverse KL of each token",
+    "head": "which is the reverse KL of each token, exact over the state's most likely tokens",
+    "reward": "the log-ratio as a reward-to-go, whose gradient is exact for the sequence (Eq. 6)",
+}
+"""What is said of each estimator behind its name."""
+REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}
+"""What a plan calls the words of `anchor.reference`."""
+
 
 def run_facts(run: Run) -> dict[str, Any]:
     """Return the run's id and its state, for plans."""
@@ -58,17 +68,6 @@ def other_release(run: Run) -> str | None:
     release = manifest.get("versions", {}).get("sage", "of an earlier release")
     commit = f", commit {manifest['commit']}" if manifest.get("commit") else ""
     return f"the release that began it (sage {release}{commit})"
-
-
-ESTIMATORS = {
-    "k3": "which pulls towards the anchor at each token, as in the authors' code",
-    "k3-corrected": "k3 times the importance ratio, which is the exact reverse KL of each token",
-    "head": "which is the reverse KL of each token, exact over the state's most likely tokens",
-    "reward": "the log-ratio as a reward-to-go, whose gradient is exact for the sequence (Eq. 6)",
-}
-"""What is said of each estimator behind its name."""
-REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}
-"""What a plan calls the words of `anchor.reference`."""
 
 
 def remarks(config: SageConfig) -> list[str]:

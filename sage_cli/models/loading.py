@@ -33,6 +33,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """malloc.h's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD."""
 _KEPT_BLOCK, _KEPT = 2**28, 2**30
 """Bytes of the largest block that is kept, and of all that is kept at the heap's end."""
+NOISY = ("drop", "jitter", "noise")
+"""What modules call the numbers by which they compute at random in training."""
 
 
 def keep_freed_memory() -> bool:
@@ -312,10 +314,6 @@ def _name_base(adapted: Any, base: str) -> None:
         settings.base_model_name_or_path = path
         if isinstance(settings.target_modules, set):
             settings.target_modules = sorted(settings.target_modules)
-
-
-NOISY = ("drop", "jitter", "noise")
-"""What modules call the numbers by which they compute at random in training."""
 
 
 def switch_off_noise(model: Any) -> None:

@@ -20,6 +20,24 @@ from sage_cli.settings.sharding import sharding_of
 _Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6
 """Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
+TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
+"""TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
+whole logits of a batch are never there."""
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
+"""Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
+8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
+bitsandbytes' blocks)."""
+ADAPTER_BYTES = 4
+"""peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
+GIB = 2**30
+USABLE = 0.95
+"""Share of a GPU's memory that tensors can have: the CUDA context and gaps have the rest."""
+PROMPT_TOKENS = 512
+"""Taken for the longest prompt of a model whose tokenizer isn't asked."""
+CHARACTERS_PER_TOKEN = 3
+"""A low count for mathematics in English, so that prompts come out rather too long."""
+ENGINE_SHARE = 0.9
+"""The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
 
 
 @dataclass(frozen=True)
@@ -117,17 +135,6 @@ def shape_in(config: Mapping[str, Any]) -> Shape | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
-
-
-TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
-"""TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
-whole logits of a batch are never there."""
-OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
-"""Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
-8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
-bitsandbytes' blocks)."""
-ADAPTER_BYTES = 4
-"""peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
 
 
 @dataclass(frozen=True)
@@ -296,17 +303,6 @@ def training_memory(
         # attention and logits are float32 inside the trainer's autocast
         phases["rollout"] = sampling(shape, 4, rollouts, prompt, completion)
     return Memory(resident, phases)
-
-
-GIB = 2**30
-USABLE = 0.95
-"""Share of a GPU's memory that tensors can have: the CUDA context and gaps have the rest."""
-PROMPT_TOKENS = 512
-"""Taken for the longest prompt of a model whose tokenizer isn't asked."""
-CHARACTERS_PER_TOKEN = 3
-"""A low count for mathematics in English, so that prompts come out rather too long."""
-ENGINE_SHARE = 0.9
-"""The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
 
 
 def rl_memory(config: SageConfig, gpu_gb: int) -> Described:

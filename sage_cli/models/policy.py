@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from sage_cli.problems.template import PromptTemplate
 
 SAGE_FILE = "sage.json"
+Model = PretrainedModel | ScratchModel | None
+"""The configured model: its `revision` holds for what no run made, its `trust_remote_code` for all.
+"""
+Labels = Mapping[str, str]
+"""Name that was typed -> what tables and figures are to call the model."""
+NO_LABELS: Labels = {}
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,14 +317,6 @@ class Policy:
             verify_later=verify_later,
             **self.loading,
         )
-
-
-Model = PretrainedModel | ScratchModel | None
-"""The configured model: its `revision` holds for what no run made, its `trust_remote_code` for all.
-"""
-Labels = Mapping[str, str]
-"""Name that was typed -> what tables and figures are to call the model."""
-NO_LABELS: Labels = {}
 
 
 def chosen_policies(

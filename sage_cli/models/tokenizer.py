@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
 """Without any of these Transformers makes up an empty tokenizer and says nothing."""
+END, PAD = "<|end|>", "<|pad|>"
+_SPACE = "Ġ"  # how byte-level tokenizers spell a space
 
 
 def load_tokenizer(
@@ -66,10 +68,6 @@ def keep_tags(tokenizer: Any, prompt: PromptSection) -> None:
     for token in state["added_tokens"]:
         token["special"] = token["special"] and token["content"] not in prompt.tags
     tokenizer._tokenizer = type(backend).from_str(json.dumps(state))
-
-
-END, PAD = "<|end|>", "<|pad|>"
-_SPACE = "Ġ"  # how byte-level tokenizers spell a space
 
 
 def character_tokenizer(tags: Iterable[str]) -> Qwen2Tokenizer:

@@ -17,49 +17,6 @@ Assignment = tuple[bool, ...]
 LEAVES = TRUTHFUL, LYING = "telling-truth", "lying"
 NOT = "not"
 CONNECTIVES = AND, OR, IMPLIES, IFF = "and", "or", "->", "<=>"
-
-
-def holds(statement: Statement, assignment: Sequence[bool]) -> bool:
-    """Return True if `statement` is true when `assignment` is."""
-    connective, *parts = statement
-    if connective == TRUTHFUL:
-        return assignment[parts[0]]
-    if connective == LYING:
-        return not assignment[parts[0]]
-    values = [holds(part, assignment) for part in parts]
-    if connective == NOT:
-        return not values[0]
-    if connective == AND:
-        return all(values)
-    if connective == OR:
-        return any(values)
-    if connective == IMPLIES:
-        return not values[0] or values[1]
-    if connective == IFF:
-        return values[0] == values[1]
-    raise ValueError(f"unknown connective {connective!r}")
-
-
-def solutions(statements: Sequence[Statement]) -> Iterator[Assignment]:
-    """Assignments under which exactly the truth-tellers' statements hold; person i says the i-th.
-
-    Tries all of them: 256 for eight people.
-    """
-    for assignment in product((True, False), repeat=len(statements)):
-        if all(
-            holds(statement, assignment) == truthful
-            for statement, truthful in zip(statements, assignment, strict=True)
-        ):
-            yield assignment
-
-
-def unique_solution(statements: Sequence[Statement]) -> Assignment | None:
-    """Return the only assignment that fits, or None where none or several do."""
-    fitting = solutions(statements)
-    first = next(fitting, None)
-    return first if next(fitting, None) is None else None
-
-
 SAYINGS = (
     '{name} asserted: "{claim}".',
     '{name} stated, "{claim}".',
@@ -81,61 +38,6 @@ SAYINGS = (
     '"{claim}," {name} declared.',
 )
 """Forms of a quotation."""
-
-
-def role(truthful: bool) -> str:
-    """Return a role with its article."""
-    return "a knight" if truthful else "a knave"
-
-
-@dataclass(frozen=True)
-class Puzzle:
-    """Person i is `names[i]`, claims `statements[i]` and is quoted by `sayings[i]`."""
-
-    names: tuple[str, ...]
-    statements: tuple[Statement, ...]
-    solution: Assignment
-    sayings: tuple[str, ...]
-
-    @property
-    def question(self) -> str:
-        """The whole puzzle as text."""
-        quotes = " ".join(self.quote(person, saying) for person, saying in enumerate(self.sayings))
-        return (
-            "A very special island is inhabited only by knights and knaves. "
-            "Knights always tell the truth, and knaves always lie. "
-            f"You meet {len(self.names)} inhabitants: {listed(self.names)}. {quotes} "
-            "So who is a knight and who is a knave?"
-        )
-
-    @property
-    def answer(self) -> str:
-        """The solution as text: a role for every name."""
-        roles = zip(self.names, self.solution, strict=True)
-        return listed([f"{name} is {role(truthful)}" for name, truthful in roles]) + "."
-
-    def quote(self, person: int, saying: str) -> str:
-        """Return the claim of `person`, quoted by `saying`."""
-        claim = self._worded(self.statements[person])
-        return saying.format(name=self.names[person], claim=claim)
-
-    def _worded(self, statement: Statement) -> str:
-        connective, *parts = statement
-        if connective in LEAVES:
-            return f"{self.names[parts[0]]} is {role(connective == TRUTHFUL)}"
-        if connective == NOT:
-            return self._worded(parts[0]).replace(" is ", " is not ", 1)
-        words = [self._worded(part) for part in parts]
-        if connective == IMPLIES:
-            return f"If {words[0]} then {words[1]}"
-        return {AND: " and ", OR: " or ", IFF: " if and only if "}[connective].join(words)
-
-
-def listed(parts: Sequence[str]) -> str:
-    """`a, b, and c`; the published set writes `a, and b` too."""
-    return ", ".join(parts[:-1]) + ", and " + parts[-1]
-
-
 BENCHMARK = "kk-generated"
 _NAMES = (
     "Alice",
@@ -190,6 +92,100 @@ _NAMES = (
     "Zara",
 )
 _KINDS = ("leaf", NOT, *CONNECTIVES)
+
+
+def holds(statement: Statement, assignment: Sequence[bool]) -> bool:
+    """Return True if `statement` is true when `assignment` is."""
+    connective, *parts = statement
+    if connective == TRUTHFUL:
+        return assignment[parts[0]]
+    if connective == LYING:
+        return not assignment[parts[0]]
+    values = [holds(part, assignment) for part in parts]
+    if connective == NOT:
+        return not values[0]
+    if connective == AND:
+        return all(values)
+    if connective == OR:
+        return any(values)
+    if connective == IMPLIES:
+        return not values[0] or values[1]
+    if connective == IFF:
+        return values[0] == values[1]
+    raise ValueError(f"unknown connective {connective!r}")
+
+
+def solutions(statements: Sequence[Statement]) -> Iterator[Assignment]:
+    """Assignments under which exactly the truth-tellers' statements hold; person i says the i-th.
+
+    Tries all of them: 256 for eight people.
+    """
+    for assignment in product((True, False), repeat=len(statements)):
+        if all(
+            holds(statement, assignment) == truthful
+            for statement, truthful in zip(statements, assignment, strict=True)
+        ):
+            yield assignment
+
+
+def unique_solution(statements: Sequence[Statement]) -> Assignment | None:
+    """Return the only assignment that fits, or None where none or several do."""
+    fitting = solutions(statements)
+    first = next(fitting, None)
+    return first if next(fitting, None) is None else None
+
+
+def role(truthful: bool) -> str:
+    """Return a role with its article."""
+    return "a knight" if truthful else "a knave"
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Person i is `names[i]`, claims `statements[i]` and is quoted by `sayings[i]`."""
+
+    names: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    solution: Assignment
+    sayings: tuple[str, ...]
+
+    @property
+    def question(self) -> str:
+        """The whole puzzle as text."""
+        quotes = " ".join(self.quote(person, saying) for person, saying in enumerate(self.sayings))
+        return (
+            "A very special island is inhabited only by knights and knaves. "
+            "Knights always tell the truth, and knaves always lie. "
+            f"You meet {len(self.names)} inhabitants: {listed(self.names)}. {quotes} "
+            "So who is a knight and who is a knave?"
+        )
+
+    @property
+    def answer(self) -> str:
+        """The solution as text: a role for every name."""
+        roles = zip(self.names, self.solution, strict=True)
+        return listed([f"{name} is {role(truthful)}" for name, truthful in roles]) + "."
+
+    def quote(self, person: int, saying: str) -> str:
+        """Return the claim of `person`, quoted by `saying`."""
+        claim = self._worded(self.statements[person])
+        return saying.format(name=self.names[person], claim=claim)
+
+    def _worded(self, statement: Statement) -> str:
+        connective, *parts = statement
+        if connective in LEAVES:
+            return f"{self.names[parts[0]]} is {role(connective == TRUTHFUL)}"
+        if connective == NOT:
+            return self._worded(parts[0]).replace(" is ", " is not ", 1)
+        words = [self._worded(part) for part in parts]
+        if connective == IMPLIES:
+            return f"If {words[0]} then {words[1]}"
+        return {AND: " and ", OR: " or ", IFF: " if and only if "}[connective].join(words)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a, b, and c`; the published set writes `a, and b` too."""
+    return ", ".join(parts[:-1]) + ", and " + parts[-1]
 
 
 def draw_puzzle(people: int, rng: random.Random) -> Puzzle:

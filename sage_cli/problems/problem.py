@@ -22,6 +22,10 @@ PROBLEMS = "problems.jsonl"
 """The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
 NO_GOLD = "(the imported file has no gold)"
 """Stands for the gold of a problem that has none; only the program's verdicts count on it."""
+Split = Literal["test", "validation", "training"]
+SPLITS: Mapping[Split, str] = {"test": "", "validation": "-dev", "training": "-train"}
+"""The suffix of a split's name, after its generator's: `arithmetic-dev`."""
+_OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,6 @@ def problem_id(source: str, question: str, gold: str) -> str:
     """Sixteen hexadecimal digits that depend on nothing but the three texts."""
     content = json.dumps([source, question, gold], ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-Split = Literal["test", "validation", "training"]
-SPLITS: Mapping[Split, str] = {"test": "", "validation": "-dev", "training": "-train"}
-"""The suffix of a split's name, after its generator's: `arithmetic-dev`."""
-_OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 
 
 def seeded(seed: int, purpose: object) -> random.Random:

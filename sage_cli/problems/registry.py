@@ -229,6 +229,18 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
 )
 
 PUBLISHED: Mapping[str, DataSet | Group] = {entry.name: entry for entry in _ENTRIES}
+GENERATORS: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
+"""A new one is a file of this folder, a section of `data` and a name here."""
+_HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?")
+"""ORG/NAME, and perhaps a configuration and a split."""
+Entry = DataSet | Group | Generated
+Member = Path | DataSet | Generated
+"""What problems are read from in the end: a file, a data set, a split of a generator."""
+ENTRIES: Mapping[str, Entry] = {
+    **PUBLISHED,
+    **{entry.name: entry for kind in GENERATORS for entry in kind.entries()},
+}
+"""All that is known by name."""
 
 
 def data_set(name: str) -> DataSet:
@@ -236,23 +248,6 @@ def data_set(name: str) -> DataSet:
     entry = PUBLISHED[name]
     assert isinstance(entry, DataSet)
     return entry
-
-
-GENERATORS: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
-"""A new one is a file of this folder, a section of `data` and a name here."""
-
-_HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?")
-"""ORG/NAME, and perhaps a configuration and a split."""
-
-Entry = DataSet | Group | Generated
-Member = Path | DataSet | Generated
-"""What problems are read from in the end: a file, a data set, a split of a generator."""
-
-ENTRIES: Mapping[str, Entry] = {
-    **PUBLISHED,
-    **{entry.name: entry for kind in GENERATORS for entry in kind.entries()},
-}
-"""All that is known by name."""
 
 
 def find(name: str) -> Entry:

@@ -30,6 +30,12 @@ from sage_cli.models.obstacles import length_obstacles
 USED = 0.9
 """Share of the free memory for rows: buffers grow by doubling, and graphs hold logits."""
 PARAMETERS_PER_THREAD = 1_000_000
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+ROWS, BLOCK = 16, 32
+_SLOW_PRODUCT = 400
+"""CPU matrix products of fewer multiplications use torch's unblocked kernel, which is slower."""
+_NAME = "sage_memory"
+_UNKNOWN_TO_IT = ("softcap", "s_aux", "indices", "block_indices", "position_bias")
 
 
 def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
@@ -77,9 +83,6 @@ def threads_for(model: Any) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def ranks(groups_B: Indices, groups: int) -> tuple[Indices, int]:
@@ -208,11 +211,6 @@ def _padding_bias(lengths: list[int], like: Tensor) -> Tensor | None:
     return bias_GT[:, None, None, :]
 
 
-ROWS, BLOCK = 16, 32
-_SLOW_PRODUCT = 400
-"""CPU matrix products of fewer multiplications use torch's unblocked kernel, which is slower."""
-
-
 class AttentionMemory(Protocol):
     """Computes attention of a layer and stores the keys and values for later tokens."""
 
@@ -329,10 +327,6 @@ class SideBySide:
             strict=True,
         )
         return torch.cat([memory.attend(layer, q, k, v) for memory, q, k, v in parts])
-
-
-_NAME = "sage_memory"
-_UNKNOWN_TO_IT = ("softcap", "s_aux", "indices", "block_indices", "position_bias")
 
 
 class MemoryModel:

@@ -54,6 +54,17 @@ from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+_CACHED, _BLOCK = 2**21, 128
+PREFILL_TOKENS = 4096
+"""Tokens of prompts in a forward pass; a longer prompt is computed alone."""
+_Ids = tuple[int, ...]
+_MIXED_LOGITS = 256
+"""Rows times lengths in a pass over prompts of several lengths: so many logits (V,) there are."""
+log = logging.getLogger(__name__)
+COHORTS = 4
+"""Cohorts in flight. One alone fits into a batch even if its samples share no row."""
+_Sample = tuple[SampleRequest, _Ids, int]
+"""A request, its prompt's token ids, and an index."""
 
 
 def sample_uniforms(
@@ -108,9 +119,6 @@ def choose(
     rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
     parts = zip(torch.split(logits_BV, rows), torch.split(numbers_BN, rows), strict=True)
     return torch.cat([_inverted(kept_weights(logits, p), numbers) for logits, numbers in parts])
-
-
-_CACHED, _BLOCK = 2**21, 128
 
 
 def _inverted(weights_BV: Tensor, numbers_BN: Tensor) -> Tensor:
@@ -182,12 +190,6 @@ def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
     return weights_BV.scatter(-1, order_BV, sorted_BV.masked_fill(outside_BV, 0.0))
 
 
-PREFILL_TOKENS = 4096
-"""Tokens of prompts in a forward pass; a longer prompt is computed alone."""
-
-_Ids = tuple[int, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Prompt:
     """A prompt after its prefill: its memory and the logits (V,) after its last token."""
@@ -228,10 +230,6 @@ def _batches(prompts: Sequence[_Ids], mixed: bool) -> Iterator[list[_Ids]]:
         batch.append(ids)
     if batch:
         yield batch
-
-
-_MIXED_LOGITS = 256
-"""Rows times lengths in a pass over prompts of several lengths: so many logits (V,) there are."""
 
 
 def _prefilled(model: MemoryModel, batch: list[_Ids]) -> Iterator[Prompt]:
@@ -366,15 +364,6 @@ class Cohort:
             self._tokens_BT = np.pad(self._tokens_BT, ((0, 0), (0, self.count)))
         self._tokens_BT[rows_C, self.count - 1] = tokens_C
         self.rows_S = rows_C[child_S]
-
-
-log = logging.getLogger(__name__)
-
-COHORTS = 4
-"""Cohorts in flight. One alone fits into a batch even if its samples share no row."""
-
-_Sample = tuple[SampleRequest, _Ids, int]
-"""A request, its prompt's token ids, and an index."""
 
 
 class _Flight:

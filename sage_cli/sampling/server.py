@@ -34,6 +34,17 @@ from sage_cli.solution_text import stop_end
 from sage_cli.store.completion import FINISH_REASONS, Completion
 
 REST_S = 5.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+ATTEMPTS_AT_UNUSABLE = 3
+"""An unusable answer may be a proxy's temporary page, or the server's answer to every request."""
+API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_ABOUT_THE_PROMPT = frozenset({400, 413, 422})
+HOPELESS = 20
+"""Refused problems before any answer, or unusable answers in a row, after which sampling fails:
+then the cause is the server, not the prompt or the sample."""
+ANSWER_BYTES, TOKEN_BYTES = 2**20, 2**10
+"""The bound on an answer: a constant, and a term for each requested token."""
 
 
 class Balance:
@@ -86,14 +97,6 @@ class Balance:
         return rest_s, self._open[server]
 
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-ATTEMPTS_AT_UNUSABLE = 3
-"""An unusable answer may be a proxy's temporary page, or the server's answer to every request."""
-API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
-_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_ABOUT_THE_PROMPT = frozenset({400, 413, 422})
-
-
 class _NoAnswerError(Exception):
     """A server gave no answer, but another attempt may succeed.
 
@@ -120,13 +123,6 @@ def _retry_after_s(answer: Answer) -> float:
         return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-HOPELESS = 20
-"""Refused problems before any answer, or unusable answers in a row, after which sampling fails:
-then the cause is the server, not the prompt or the sample."""
-ANSWER_BYTES, TOKEN_BYTES = 2**20, 2**10
-"""The bound on an answer: a constant, and a term for each requested token."""
 
 
 class ServerSampler(Sampler):

@@ -35,6 +35,9 @@ ON_CPU = {
     "enable_chunked_prefill": False,
 }
 """Arguments of an engine without a GPU."""
+_NOT_SERVED = ("modules_to_save", "target_parameters", "trainable_token_indices", "use_dora")
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks from 8 up with kernels in vLLM 0.31 (`MaxLoRARanks`)."""
 
 
 def installed_vllm() -> str | None:
@@ -45,11 +48,6 @@ def installed_vllm() -> str | None:
         except PackageNotFoundError:
             continue
     return None
-
-
-_NOT_SERVED = ("modules_to_save", "target_parameters", "trainable_token_indices", "use_dora")
-LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Ranks from 8 up with kernels in vLLM 0.31 (`MaxLoRARanks`)."""
 
 
 def lora_rank(adapter: Path) -> int:

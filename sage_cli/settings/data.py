@@ -10,6 +10,9 @@ from pydantic import BeforeValidator, Field, NonNegativeFloat, field_validator, 
 
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
+_RANGE = re.compile(r"(\d*\.?\d+)\.\.(\d*\.?\d+)")
+_SOLVED = "solved_by"
+
 
 class PhaseSection(Section):
     """A stretch of generated demonstrations: its share of the whole and what it is made of."""
@@ -102,10 +105,6 @@ class SourceSection(Section):
     measured: Literal["question", "conversation"] = "question"
     """Text whose length `max_prompt_share` limits: `question` for the question alone,
     `conversation` for prompt and completion as they are trained."""
-
-
-_RANGE = re.compile(r"(\d*\.?\d+)\.\.(\d*\.?\d+)")
-_SOLVED = "solved_by"
 
 
 class TrainingSourceSection(SourceSection):

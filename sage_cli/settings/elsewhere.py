@@ -11,6 +11,53 @@ from sage_cli.json_value import leaves
 
 PROGRAMS = ("TRL", "verl", "prime-rl", "open-instruct")
 _VERL = "actor_rollout_ref."
+_EPOCHS = "rl.steps counts optimiser steps: epochs x problems / rl.prompts_per_step"
+ABSENT = {
+    "trainer.total_epochs": _EPOCHS,
+    "num_train_epochs": _EPOCHS,
+    "trainer.nnodes": "start `sage rl` on each machine by torchrun, which counts them",
+    "data.max_prompt_length": "prompts are never cut: one that does not fit the model's context "
+    "together with rollout.max_tokens is an error before training",
+    "critic.model.path": "sage has no critic, so it cannot train by PPO with GAE",
+    "reward_model.model.path": "sage loads no reward model: give a function as "
+    "rl.rewards=[FILE.py:FUNCTION], which may ask a server",
+}
+"""Names elsewhere that have no setting here, and what to do instead."""
+METHODS = {
+    "ppo": "there is no critic here, so no PPO; the nearest method is grpo",
+    "gae": "there is no critic here, so no GAE; the nearest method is grpo",
+    "rloo": "RLOO is not here; grpo with --advantage none is the nearest",
+    "remax": "ReMax is not here; the nearest method is grpo",
+    "reinforce": "REINFORCE is not here; grpo with --advantage none is the nearest",
+    "reinforce++": "REINFORCE++ is not here; the nearest method is grpo",
+    "dpo": "DPO is here with guided retries only, as guided-dpo",
+    "sft": "`sage sft` trains by SFT",
+}
+"""Methods of other programs that `--algo` has not, and what is here instead."""
+COMMANDS = {
+    "train": "`sage rl` trains by RL, and `sage sft` the initial policy",
+    "grpo": "sage rl --algo grpo",
+    "dapo": "sage rl --algo dapo",
+    "ppo": "sage rl",
+    "evaluate": "sage eval",
+    "test": "`sage passk` measures pass@k, and `sage doctor` checks a preset",
+    "generate": "sage passk",
+    "finetune": "sage sft",
+    "tune": "sage sweep",
+    "serve": "sage export RUN FOLDER, which vLLM serves",
+    "merge": "sage export RUN FOLDER",
+    "list": "sage runs list",
+    "show": "sage runs show RUN",
+}
+"""Commands of other programs, and what to type here."""
+_OTHERS = {
+    "gpu_memory_utilization": "rollout.vllm.memory_share",
+    "max_new_tokens": "sampling.max_tokens",
+    "clip_ratio": "rl.epsilon_low",
+}
+"""Names of Transformers and vLLM, and short ones."""
+FOREIGN_SECTIONS = ("actor_rollout_ref", "algorithm", "trainer", "orchestrator", "reward_model")
+"""Top-level sections of configurations of verl and prime-rl."""
 
 
 @dataclass(frozen=True)
@@ -345,53 +392,6 @@ COUNTERPARTS = (
     ),
 )
 """Settings with their names elsewhere, in the order in which one reads a configuration."""
-_EPOCHS = "rl.steps counts optimiser steps: epochs x problems / rl.prompts_per_step"
-ABSENT = {
-    "trainer.total_epochs": _EPOCHS,
-    "num_train_epochs": _EPOCHS,
-    "trainer.nnodes": "start `sage rl` on each machine by torchrun, which counts them",
-    "data.max_prompt_length": "prompts are never cut: one that does not fit the model's context "
-    "together with rollout.max_tokens is an error before training",
-    "critic.model.path": "sage has no critic, so it cannot train by PPO with GAE",
-    "reward_model.model.path": "sage loads no reward model: give a function as "
-    "rl.rewards=[FILE.py:FUNCTION], which may ask a server",
-}
-"""Names elsewhere that have no setting here, and what to do instead."""
-METHODS = {
-    "ppo": "there is no critic here, so no PPO; the nearest method is grpo",
-    "gae": "there is no critic here, so no GAE; the nearest method is grpo",
-    "rloo": "RLOO is not here; grpo with --advantage none is the nearest",
-    "remax": "ReMax is not here; the nearest method is grpo",
-    "reinforce": "REINFORCE is not here; grpo with --advantage none is the nearest",
-    "reinforce++": "REINFORCE++ is not here; the nearest method is grpo",
-    "dpo": "DPO is here with guided retries only, as guided-dpo",
-    "sft": "`sage sft` trains by SFT",
-}
-"""Methods of other programs that `--algo` has not, and what is here instead."""
-COMMANDS = {
-    "train": "`sage rl` trains by RL, and `sage sft` the initial policy",
-    "grpo": "sage rl --algo grpo",
-    "dapo": "sage rl --algo dapo",
-    "ppo": "sage rl",
-    "evaluate": "sage eval",
-    "test": "`sage passk` measures pass@k, and `sage doctor` checks a preset",
-    "generate": "sage passk",
-    "finetune": "sage sft",
-    "tune": "sage sweep",
-    "serve": "sage export RUN FOLDER, which vLLM serves",
-    "merge": "sage export RUN FOLDER",
-    "list": "sage runs list",
-    "show": "sage runs show RUN",
-}
-"""Commands of other programs, and what to type here."""
-_OTHERS = {
-    "gpu_memory_utilization": "rollout.vllm.memory_share",
-    "max_new_tokens": "sampling.max_tokens",
-    "clip_ratio": "rl.epsilon_low",
-}
-"""Names of Transformers and vLLM, and short ones."""
-FOREIGN_SECTIONS = ("actor_rollout_ref", "algorithm", "trainer", "orchestrator", "reward_model")
-"""Top-level sections of configurations of verl and prime-rl."""
 
 
 @cache

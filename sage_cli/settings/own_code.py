@@ -34,6 +34,7 @@ AS_STORED = frozenset(NAMED_BY.values())
 """`SageConfig.model_validate(stored, context=AS_STORED)` reads a finished run's configuration
 where the packages that its plug-ins come from aren't installed: nothing is to be trained. A smaller
 set of settings has the others checked."""
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,6 @@ def _place(error: Exception, module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
     return f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
-
-
-_DIGITS = 16
 
 
 def names_code(name: object) -> bool:

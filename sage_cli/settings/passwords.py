@@ -14,6 +14,12 @@ VARIABLE = "SAGE_PASSWORDS"
 """A JSON object: the address of a server, without a password -> its password."""
 _ADDRESS = r"[a-zA-Z][\w+.-]{0,40}://"
 """The scheme has a bound, or a long word without an address would take the square of its length."""
+_OF_QUERY = re.compile(
+    r"""(?<=[?&])(password|passwd|sslpassword|api[_-]?key|(?:\w+[_-])?token|secret|key)"""
+    r"""=([^&\s"']*)&?""",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(^|_)(api_?key|passwd|password|secret|(hf|auth|access)_token|credentials?)$")
 
 
 def _users(letter: str, after_port: str) -> re.Pattern[str]:
@@ -28,12 +34,6 @@ def _users(letter: str, after_port: str) -> re.Pattern[str]:
 
 
 _IN_WORD, _IN_TEXT = _users(".", "[/?#\"']"), _users(r"\S", r"[/?#\"'\],;)\s]")
-_OF_QUERY = re.compile(
-    r"""(?<=[?&])(password|passwd|sslpassword|api[_-]?key|(?:\w+[_-])?token|secret|key)"""
-    r"""=([^&\s"']*)&?""",
-    re.IGNORECASE,
-)
-_NAME = re.compile(r"(^|_)(api_?key|passwd|password|secret|(hf|auth|access)_token|credentials?)$")
 
 
 def without_passwords(text: str) -> str:

@@ -34,6 +34,11 @@ COSMETIC: dict[str, Any] = {"cosmetic": True}
 WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
+Listed = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
+"""Names; a single one may stand without a list."""
+_Root = TypeVar("_Root", bound="Extensible")
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,6 @@ class ReadWith:
         """Return True if nothing reads the settings under this configuration."""
         value = self.value(config)
         return value != self.reading if self.idle is None else value in self.idle
-
-
-Listed = Annotated[
-    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
-]
-"""Names; a single one may stand without a list."""
 
 
 class Section(BaseModel):
@@ -173,9 +172,6 @@ def _own_docstrings(model: type[BaseModel]) -> dict[str, str]:
         and isinstance(below.value, ast.Constant)
         and isinstance(below.value.value, str)
     }
-
-
-_Root = TypeVar("_Root", bound="Extensible")
 
 
 class Extensible(Section):

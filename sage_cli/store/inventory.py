@@ -25,6 +25,7 @@ INVENTORY_SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
     ]
 )
+_RIGHT = "right"
 
 
 class Inventory:
@@ -105,9 +106,6 @@ class Inventory:
         # reversed, that is the first row
         row_at[place_S[::-1]] = np.arange(len(place_S), dtype=np.int32)[::-1]
         return starts_P, row_at
-
-
-_RIGHT = "right"
 
 
 @dataclass(frozen=True, eq=False)

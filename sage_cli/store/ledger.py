@@ -16,6 +16,27 @@ from sage_cli.store.json_files import warn_once
 from sage_cli.store.locks import Lease
 from sage_cli.store.tables import empty_table
 
+_TYPES = {"problem": pa.string(), "trained": pa.bool_()}
+AT_ONCE = 64 * 2**20
+"""Bytes of rows after which a file is written, before the next step's."""
+WAITING = 2
+"""Generation batches that may wait for the thread."""
+COMPLETIONS_SCHEMA = pa.schema(
+    [
+        ("step", pa.int32()),
+        ("problem", pa.string()),
+        ("prompt", pa.string()),
+        ("gold", pa.string()),
+        ("text", pa.string()),
+        ("grade", pa.string()),
+        ("rewards", pa.list_(pa.float32())),
+        ("trained", pa.bool_()),
+        ("ids", pa.list_(pa.int32())),
+    ]
+)
+"""`rewards` are the weighted parts of the sum that is maximised: `rl.rewards` in their order, the
+grade if it isn't one of them, a punishment; null where dynamic sampling replaced the group."""
+
 
 class StepFiles:
     """The files of one schema in `folder`, whose rows have a `step`, by which they are sorted.
@@ -101,7 +122,6 @@ class PromptRow(NamedTuple):
 
 _COUNTED = PromptRow._fields
 """The columns besides the step."""
-_TYPES = {"problem": pa.string(), "trained": pa.bool_()}
 LEDGER_SCHEMA = pa.schema(
     [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in _COUNTED)]
 )
@@ -124,28 +144,6 @@ class TrainingLedger(StepFiles):
             rows = [{"step": step, **row._asdict()} for step, row in self._waiting]
             self.write(pa.Table.from_pylist(rows, schema=LEDGER_SCHEMA))
             self._waiting = []
-
-
-AT_ONCE = 64 * 2**20
-"""Bytes of rows after which a file is written, before the next step's."""
-WAITING = 2
-"""Generation batches that may wait for the thread."""
-
-COMPLETIONS_SCHEMA = pa.schema(
-    [
-        ("step", pa.int32()),
-        ("problem", pa.string()),
-        ("prompt", pa.string()),
-        ("gold", pa.string()),
-        ("text", pa.string()),
-        ("grade", pa.string()),
-        ("rewards", pa.list_(pa.float32())),
-        ("trained", pa.bool_()),
-        ("ids", pa.list_(pa.int32())),
-    ]
-)
-"""`rewards` are the weighted parts of the sum that is maximised: `rl.rewards` in their order, the
-grade if it isn't one of them, a punishment; null where dynamic sampling replaced the group."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,23 @@ HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
 _SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
+WRITER, LAUNCHER, DRIVER = ".lock", ".launcher", ".driver"
+"""Locks of a folder's writer, of a command whose processes write there, of a study's driver."""
+PATIENCE_S = 0.5
+"""Longer than any test of a lock, so that a test never makes a writer fail."""
+_ELSEWHERE = "choose another folder of runs, with --runs or $SAGE_RUNS"
+_ADVICE = {
+    errno.EACCES: f"you may not write there: {_ELSEWHERE}",
+    errno.EPERM: f"you may not write there: {_ELSEWHERE}",
+    errno.EROFS: f"that file system is read-only: {_ELSEWHERE}",
+    errno.ENOSPC: "make room there, then run the same command again",
+    errno.EDQUOT: "your quota there is used up: make room, then run the same command again",
+    **dict.fromkeys(
+        (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
+        f"that file system has no locks (flock): {_ELSEWHERE}",
+    ),
+}
+_POLL_S = 0.5
 
 
 class HeldError(Exception):
@@ -231,25 +248,6 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-WRITER, LAUNCHER, DRIVER = ".lock", ".launcher", ".driver"
-"""Locks of a folder's writer, of a command whose processes write there, of a study's driver."""
-PATIENCE_S = 0.5
-"""Longer than any test of a lock, so that a test never makes a writer fail."""
-_ELSEWHERE = "choose another folder of runs, with --runs or $SAGE_RUNS"
-_ADVICE = {
-    errno.EACCES: f"you may not write there: {_ELSEWHERE}",
-    errno.EPERM: f"you may not write there: {_ELSEWHERE}",
-    errno.EROFS: f"that file system is read-only: {_ELSEWHERE}",
-    errno.ENOSPC: "make room there, then run the same command again",
-    errno.EDQUOT: "your quota there is used up: make room, then run the same command again",
-    **dict.fromkeys(
-        (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
-        f"that file system has no locks (flock): {_ELSEWHERE}",
-    ),
-}
-_POLL_S = 0.5
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from sage_cli.store.run import Run
 
 log = logging.getLogger(__name__)
 _Record = Mapping[str, Any]
+_COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
 
 
 class Follower:
@@ -100,9 +101,6 @@ def require_mirrors(tracking: TrackingSection) -> None:
                 f"tracking.{package} is true, and the package {package} is not installed",
                 f"pip install {package}, or use --set tracking.{package}=false",
             )
-
-
-_COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
 
 
 class WandbMirror:

@@ -48,6 +48,19 @@ from sage_cli.store.tables import as_column
 
 _PATIENCE_S = 60.0
 """Longer than reading the inventory of a set takes."""
+_FLUSH_ROWS = 512
+FLUSH_S = 5.0
+CHUNK = 4096
+"""Samples in a claim; a sixteenth of the missing ones if that is more, up to sixteen times as many:
+an engine runs empty at the end of each claim."""
+_POLL_S = 0.5
+log = logging.getLogger(__name__)
+DESCRIPTION = "set.json"
+"""A set's identity in full."""
+ENGINES = "engines.json"
+"""Engine and versions of the writers of a set, each once."""
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX_FILE, "claims", "grades", "scores", "tokens"})
+"""Names in a set's folder besides parts."""
 
 
 @dataclass(frozen=True)
@@ -144,16 +157,6 @@ def _remove(claim: Path) -> None:
     claim.unlink(missing_ok=True)
     for suffix in (".lock", ".lock.lease"):
         claim.with_suffix(suffix).unlink(missing_ok=True)
-
-
-_FLUSH_ROWS = 512
-FLUSH_S = 5.0
-CHUNK = 4096
-"""Samples in a claim; a sixteenth of the missing ones if that is more, up to sixteen times as many:
-an engine runs empty at the end of each claim."""
-_POLL_S = 0.5
-
-log = logging.getLogger(__name__)
 
 
 class SampleWriter:
@@ -263,14 +266,6 @@ class SampleWriter:
             if room <= 0:
                 break
         return share, " and ".join(sorted(holders))
-
-
-DESCRIPTION = "set.json"
-"""A set's identity in full."""
-ENGINES = "engines.json"
-"""Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX_FILE, "claims", "grades", "scores", "tokens"})
-"""Names in a set's folder besides parts."""
 
 
 @dataclass(frozen=True)

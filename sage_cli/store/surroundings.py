@@ -14,6 +14,8 @@ from typing_extensions import TypedDict
 
 from sage_cli import __version__
 
+RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
+
 
 class Surroundings(TypedDict):
     """Versions, host and command of a computation; `commit` is None outside a checkout."""
@@ -22,9 +24,6 @@ class Surroundings(TypedDict):
     commit: str | None
     host: str
     command: str
-
-
-RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
 
 
 @cache

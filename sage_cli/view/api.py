@@ -20,6 +20,10 @@ from sage_cli.view.stored_runs import LruCache, MeasuredPolicy, Policies, RunsRe
 from sage_cli.view.tokens_view import read_tokens, tokens_view
 from sage_cli.view.trials_view import suite_view, suites_view, sweep_view, sweeps_view
 
+T = TypeVar("T")
+_TABLES_KEPT = 2
+"""Tables of runs that are kept as text; 20,000 runs are five megabytes."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -73,11 +77,6 @@ class Query:
             self.number("offset") or 0,
             min(self.number("limit") or 25, 200),
         )
-
-
-T = TypeVar("T")
-_TABLES_KEPT = 2
-"""Tables of runs that are kept as text; 20,000 runs are five megabytes."""
 
 
 class Api:

@@ -48,6 +48,36 @@ PLOT_STYLE = (
 )
 
 Handler = Callable[[Request], Awaitable[Response]]
+HEADERS = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            f"style-src 'self' {hash_of(PLOT_STYLE)}",
+            "img-src 'self' data: blob:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every answer. The style with a hash is the chart library's own."""
+log = logging.getLogger(__name__)
+DEFAULT_PORT, MOST_CLIENTS = 7243, 1024
+"""The port if it is free, and how many clients wait in the kernel until they are accepted."""
+DEFERRED_S, DROPPED_AT_ONCE = 1, 256
+"""How long the kernel keeps a silent connection to itself, and how many closed ones are dropped
+between two looks at other events."""
+FIRST_REQUEST_S, MOST_OPEN = 5.0, 4096
+"""How long a connection may be open without a whole request, and how many files are, if allowed."""
 
 
 @dataclass
@@ -116,33 +146,6 @@ async def guarded(access: Access, request: Request, handle: Handler) -> Response
         response = await handle(request)
     response.headers.update(HEADERS)
     return response
-
-
-HEADERS = {
-    "Content-Security-Policy": "; ".join(
-        (
-            "default-src 'none'",
-            "script-src 'self'",
-            f"style-src 'self' {hash_of(PLOT_STYLE)}",
-            "img-src 'self' data: blob:",
-            "connect-src 'self'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        )
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""Headers of every answer. The style with a hash is the chart library's own."""
-
-
-log = logging.getLogger(__name__)
 
 
 def application(root: Path, access: Access) -> Starlette:
@@ -251,15 +254,6 @@ def bound(port: int | None) -> Listening:
             ) from None
         return listening
     raise AssertionError("port 0 is always free")
-
-
-DEFAULT_PORT, MOST_CLIENTS = 7243, 1024
-"""The port if it is free, and how many clients wait in the kernel until they are accepted."""
-DEFERRED_S, DROPPED_AT_ONCE = 1, 256
-"""How long the kernel keeps a silent connection to itself, and how many closed ones are dropped
-between two looks at other events."""
-FIRST_REQUEST_S, MOST_OPEN = 5.0, 4096
-"""How long a connection may be open without a whole request, and how many files are, if allowed."""
 
 
 class Impatient(H11Protocol):

@@ -18,6 +18,7 @@ from sage_cli.view.stored_runs import LineStyle, Policies, RunsRead, look_of, lo
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
+_SHOWN_CHARACTERS = 20_000
 
 
 class RunRow(TypedDict):
@@ -82,9 +83,6 @@ def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
         for benchmark, most in largest.items()
         for k in dict.fromkeys((1, most))
     ]
-
-
-_SHOWN_CHARACTERS = 20_000
 
 
 class RunView(TypedDict):

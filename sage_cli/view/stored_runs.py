@@ -43,6 +43,21 @@ from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.sample_set import SampleSet
 
 T = TypeVar("T")
+Stamp = tuple[tuple[int, int] | None, ...]
+_READ = ("manifest.json", "config.json", "metrics.jsonl", EVALUATIONS)
+_SHOWN = ("step", "of", "reward")
+"""The figures that the table always has, beside each pass@k."""
+SLOW_LOOK_S = 0.5
+"""Seconds above which a look at the files of all runs isn't repeated at once."""
+_INITIAL = "sft"
+"""The kind of the runs whose policies are drawn in ink: those that RL starts from."""
+_SETTINGS = {
+    "samples": "evaluation",
+    "seeds": "evaluation",
+    "temperature": "sampling",
+    "grading": "grading",
+}
+"""A recorded figure that says how was measured, and the section of its setting."""
 
 
 class LineStyle(TypedDict):
@@ -92,16 +107,6 @@ class LruCache(Generic[T]):
     @property
     def _size(self) -> int:
         return sum(map(self._size_of, self._results.values()))
-
-
-Stamp = tuple[tuple[int, int] | None, ...]
-_READ = ("manifest.json", "config.json", "metrics.jsonl", EVALUATIONS)
-_SHOWN = ("step", "of", "reward")
-"""The figures that the table always has, beside each pass@k."""
-SLOW_LOOK_S = 0.5
-"""Seconds above which a look at the files of all runs isn't repeated at once."""
-_INITIAL = "sft"
-"""The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
 
 class _Read(NamedTuple):
@@ -280,15 +285,6 @@ def _age(read: _Read) -> tuple[str, str]:
 def is_one_part(name: str) -> bool:
     """Return True for the name of an entry of a folder, which leads to nowhere else."""
     return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
-
-
-_SETTINGS = {
-    "samples": "evaluation",
-    "seeds": "evaluation",
-    "temperature": "sampling",
-    "grading": "grading",
-}
-"""A recorded figure that says how was measured, and the section of its setting."""
 
 
 @dataclass(frozen=True)

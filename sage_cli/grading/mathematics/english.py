@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import re
 
-
-def words(text: str) -> frozenset[str]:
-    """Return the set of the words of `text`."""
-    return frozenset(text.split())
-
-
 _SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen"
@@ -17,7 +11,6 @@ _SMALL = (
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 SMALL = {word: number for number, word in enumerate(_SMALL.split())}
 TENS = {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
-
 _DENYING = (
     "not no never none neither nor cannot isn aren wasn doesn if unless except without maybe "
     "perhaps possibly probably wrong incorrect false untrue invalid impossible rejected negative "
@@ -36,6 +29,16 @@ _COUNTING = (
     "radical exponent mirrored reversed? inverted flipped rotated complement percentile logarithm "
     "[a-z]*(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|teenth|tieth|hundredth|thousandth|illionth)"
 )
+_LETTER_WORDS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
+_PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
+"""Variables side by side, as in xy and mgh; other bare letters are a word."""
+TEXT = re.compile(r"\\text ?\{((?:[^{}]|\^\{-?\d\})*)\}")
+"""Words within a formula, or a unit with its exponents, as the notation writes them."""
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the set of the words of `text`."""
+    return frozenset(text.split())
 
 
 def _any_of(*alternatives: str) -> re.Pattern[str]:
@@ -47,11 +50,6 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 DENIES = _any_of(_DENYING)
 CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 """Words that alter, count or deny what stands beside them."""
-_LETTER_WORDS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
-_PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
-"""Variables side by side, as in xy and mgh; other bare letters are a word."""
-TEXT = re.compile(r"\\text ?\{((?:[^{}]|\^\{-?\d\})*)\}")
-"""Words within a formula, or a unit with its exponents, as the notation writes them."""
 
 
 def is_word(text: str) -> bool:

@@ -53,6 +53,16 @@ _OF_FRACTION = ("{", "}", r"\frac")
 _ARGUMENT = re.compile(r"\((?:\d+|[A-Za-z])\)")
 """I(0) and x(t) are values of a function: nobody writes such a factor in parentheses."""
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
+_DIGITS, _MAX_DIGITS = 40, 8000
+_SPARE_BITS = 20
+"""Bits that rounding may cost in a whole expression."""
+_CERTAIN_BITS = 80
+"""Values that agree to so many bits are equal, unless their terms could differ by less."""
+_POINTS = 3
+_MAGNITUDE, _NORM = re.compile(r"\|([^|]+)\|"), re.compile(r"‖([^‖]+)‖")
+_LITERAL = re.compile(r"\d+\.?\d*|\.\d+")
+_COUNTS = (*range(1, 9), *range(9, 25), 30, 41, 57, 80)
+"""Where a sum and its closed form are compared: 1 to 8 and twenty larger numbers."""
 
 
 class _UnreadableError(ValueError):
@@ -380,16 +390,6 @@ def _of(operation: Callable[..., Value], *parts: Evaluate) -> Evaluate:
     return lambda at: operation(at, *(part(at) for part in parts))
 
 
-_DIGITS, _MAX_DIGITS = 40, 8000
-_SPARE_BITS = 20
-"""Bits that rounding may cost in a whole expression."""
-_CERTAIN_BITS = 80
-"""Values that agree to so many bits are equal, unless their terms could differ by less."""
-_POINTS = 3
-_MAGNITUDE, _NORM = re.compile(r"\|([^|]+)\|"), re.compile(r"‖([^‖]+)‖")
-_LITERAL = re.compile(r"\d+\.?\d*|\.\d+")
-
-
 @lru_cache(maxsize=4096)
 def constant(text: str) -> Value | None:
     """The value of an expression without symbols; None where it has some or can't be read."""
@@ -479,10 +479,6 @@ def _agree(
         if needed > _MAX_DIGITS:
             return None
         digits = needed
-
-
-_COUNTS = (*range(1, 9), *range(9, 25), 30, 41, 57, 80)
-"""Where a sum and its closed form are compared: 1 to 8 and twenty larger numbers."""
 
 
 @lru_cache(maxsize=1024)

@@ -299,6 +299,7 @@ _PROVED = re.compile(
     r"[\s,.;]*(?:\\q?quad)?\s*(?:\\text\s*\{)?\s*(?<![A-Za-z])(?:Q\.\s?E\.\s?D\.?|QED)\s*\}?\s*\Z"
 )
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 
 def gold_text(gold: object) -> str:
@@ -310,9 +311,6 @@ def gold_text(gold: object) -> str:
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""
-
-
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 
 def in_digits_of(gold: str, text: str) -> str:

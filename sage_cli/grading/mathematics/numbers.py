@@ -151,6 +151,51 @@ _UNIT_GROUP = r"((?:[^{}\d]|\{[^{}]*\}|\^\d)+)"
 _UNIT_FRACTION = re.compile(rf"\\frac ?\{{{_UNIT_GROUP}\}} ?\{{{_UNIT_GROUP}\}}")
 r"""\frac{\text{km}}{\text{h}}"""
 _SECANT = re.compile(r"\\sec\s*$")
+_MAX_EXPONENT = 1000
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_SIGNED = rf"[+-]? ?{_DECIMAL}"
+_POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
+_TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
+_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
+_OVER_UNIT = re.compile(
+    rf"\\frac ?\{{ ?({_DECIMAL}) ?(\\text ?\{{[^{{}}]*\}}(?:\^\d)?)\}} ?"
+    r"\{ ?(\\text ?\{[^{}]*\}(?:\^\d)?)\}",
+    re.ASCII,
+)
+r"""\frac{45\text{ km}}{\text{h}}"""
+_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
+_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
+_REPEATING = re.compile(
+    r"(\d*)\.(\d*)(?:\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?"
+    r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))",
+    re.ASCII,
+)
+_ORDINAL = re.compile(r"(\d{1,15}) ?\^?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}?\}?", re.ASCII)
+_GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
+_PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
+"""Digits of which the last, three times at least, or the last few, twice at least, repeat."""
+_MINUTE = r"\^?\{?'\}?"
+_SEXAGESIMAL = re.compile(
+    rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
+    re.ASCII,
+)
+_NEGATIVE = re.compile(r"^(?:negative|minus) ", re.IGNORECASE)
+_CURRENCY = re.compile(r"^(USD|EUR|GBP|INR|JPY) ?(.*)")
+_TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
+_PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
+_SPELLED = re.compile(
+    rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z]|-(?!(?:{'|'.join(_PARTS)})))",
+    re.IGNORECASE,
+)
+_PART = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
+_WITH_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d+)(?:,|\{,\})(\d+)([^\d,.]*)", re.ASCII)
+_PLAIN = re.compile(_DECIMAL, re.ASCII)
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
+_TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
+_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
+_ONLY_POWER = re.compile(_POWER, re.ASCII)
 
 
 def read_unit(text: str, *, spoken: bool = False) -> str | None:
@@ -312,54 +357,6 @@ def _factor(text: str) -> tuple[str, int]:
     """`meter^2` -> ("meter", 2)."""
     name, _, exponent = text.partition("^")
     return name, int(exponent or 1)
-
-
-_MAX_EXPONENT = 1000
-
-_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_SIGNED = rf"[+-]? ?{_DECIMAL}"
-_POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
-_TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
-_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
-_OVER_UNIT = re.compile(
-    rf"\\frac ?\{{ ?({_DECIMAL}) ?(\\text ?\{{[^{{}}]*\}}(?:\^\d)?)\}} ?"
-    r"\{ ?(\\text ?\{[^{}]*\}(?:\^\d)?)\}",
-    re.ASCII,
-)
-r"""\frac{45\text{ km}}{\text{h}}"""
-_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
-_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
-_REPEATING = re.compile(
-    r"(\d*)\.(\d*)(?:\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?"
-    r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))",
-    re.ASCII,
-)
-_ORDINAL = re.compile(r"(\d{1,15}) ?\^?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}?\}?", re.ASCII)
-_GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
-_PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
-"""Digits of which the last, three times at least, or the last few, twice at least, repeat."""
-_MINUTE = r"\^?\{?'\}?"
-_SEXAGESIMAL = re.compile(
-    rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
-    re.ASCII,
-)
-_NEGATIVE = re.compile(r"^(?:negative|minus) ", re.IGNORECASE)
-_CURRENCY = re.compile(r"^(USD|EUR|GBP|INR|JPY) ?(.*)")
-_TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
-_PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
-_SPELLED = re.compile(
-    rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z]|-(?!(?:{'|'.join(_PARTS)})))",
-    re.IGNORECASE,
-)
-_PART = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
-_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
-_WITH_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d+)(?:,|\{,\})(\d+)([^\d,.]*)", re.ASCII)
-_PLAIN = re.compile(_DECIMAL, re.ASCII)
-_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
-_TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
-_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
-_ONLY_POWER = re.compile(_POWER, re.ASCII)
 
 
 @dataclass(frozen=True)

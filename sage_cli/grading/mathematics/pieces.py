@@ -27,6 +27,8 @@ _ELSE = re.compile(r",? ?(?:\\text ?\{ ?)?(?:if |for )?(?:otherwise|else(?:where
 _POINT = re.compile(r"([A-Za-z])=([^=<>≤≥,]+)")
 _WITHIN, _BEYOND = (0.137, 0.29, 0.5, 0.711, 0.93), (0.37, 1.9, 7.3, 61.0)
 """Where values are compared: parts of the way between two ends, and distances beyond the last."""
+Parts = tuple[str, list[tuple[Region, Evaluate]], frozenset[str]]
+"""The variable, where each expression holds, and all symbols."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,6 @@ def _points(regions: Sequence[Region]) -> Iterator[Value]:
     for distance in _BEYOND:
         yield Fraction(places[-1]) + Fraction(distance)
         yield Fraction(places[0]) - Fraction(distance)
-
-
-Parts = tuple[str, list[tuple[Region, Evaluate]], frozenset[str]]
-"""The variable, where each expression holds, and all symbols."""
 
 
 def _parts(pieces: Sequence[Piece]) -> Parts | None:

@@ -25,6 +25,34 @@ _MEMBER_OF = re.compile(r"(\\?[A-Za-z]+|\([A-Za-z]+(?:,[A-Za-z]+)+\))∈")
 _MAGNITUDE = re.compile(r"\|(\\?[A-Za-z]+)([+-][^|]+)?\|")
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
 _UNKNOWN = re.compile(rf"{_NAME.pattern}|{_MAGNITUDE.pattern}")
+Cut = tuple[float, int, Value]
+"""A place before (0) or after (1) a number: (1,2] lies between the cuts after 1 and after 2."""
+Region = list[tuple[Cut, Cut]]
+_REALS = re.compile(
+    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?|(?-i:R)",
+    re.IGNORECASE,
+)
+_BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
+_OUTSIDE = re.compile(
+    r"([A-Za-z])(?:≠|\\notin ?)([^≠]+)|\\mathbb ?\{?R\}?\\(?:setminus|backslash) ?(.+)"
+    r"|(?:\\text ?\{)? ?(?:all )?real(?: numbers?|s)? except(?: for)? ?\}? ?(?:[a-z]=)?(.+)"
+)
+_CONDITION = re.compile(r"[<>≤≥≠∈]|\\notin")
+_LOWEST, _HIGHEST = (-math.inf, 1, -math.inf), (math.inf, 0, math.inf)
+Equal = Callable[[str, str], bool | None]
+"""(gold, answer) -> their equality."""
+_INDEX = re.compile(r"_\{\d+\}$")
+_COORDINATES = frozenset("xyz")
+Assigned = list[tuple[str, str]]
+Solutions = list[dict[str, str]]
+"""The unknowns of a problem, at least two, with their values: the same in every solution."""
+_RAISED = re.compile(r"\}? ?\^(?:\{ ?(?:(-1)|T|\\top) ?\}|T|\\top)")
+_NUMERATOR = re.compile(r"\\frac ?(\w|\{[^{}]*\}) ?(?:\w|\{[^{}]*\})")
+_FACTOR = re.compile(r"\\[a-z]+|[\d.]+ᵀ?|(\\[A-Z][a-z]+|[A-Za-z()]|_\w+ |[ᵀ⁻+,=-])")
+_TERM = re.compile(r"\)*[^()+,-]+\(*|[()]+")
+_INVERSE = r"(?:[A-Z]|\\\w+)(?:_\w+ )?⁻"
+_ORDERED = re.compile(rf"[A-Za-z ]ᵀ|[A-Z]\)ᵀ|\)ᵀ[\w(]|{_INVERSE}[\w(\\]|[A-Z ]\)?{_INVERSE}")
+_BOLD = re.compile(r"(?:\\(?:mathbf|bm|bf|boldsymbol)\s*\{?\s*[A-Za-z\\][^\\=+-]*){2}")
 
 
 @dataclass(frozen=True)
@@ -186,23 +214,6 @@ def _rows(text: str) -> list[list[str]]:
     return rows if square and text.endswith("]]") else []
 
 
-Cut = tuple[float, int, Value]
-"""A place before (0) or after (1) a number: (1,2] lies between the cuts after 1 and after 2."""
-Region = list[tuple[Cut, Cut]]
-
-_REALS = re.compile(
-    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?|(?-i:R)",
-    re.IGNORECASE,
-)
-_BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
-_OUTSIDE = re.compile(
-    r"([A-Za-z])(?:≠|\\notin ?)([^≠]+)|\\mathbb ?\{?R\}?\\(?:setminus|backslash) ?(.+)"
-    r"|(?:\\text ?\{)? ?(?:all )?real(?: numbers?|s)? except(?: for)? ?\}? ?(?:[a-z]=)?(.+)"
-)
-_CONDITION = re.compile(r"[<>≤≥≠∈]|\\notin")
-_LOWEST, _HIGHEST = (-math.inf, 1, -math.inf), (math.inf, 0, math.inf)
-
-
 def read_region(text: str) -> tuple[Region, set[str]] | None:
     """The part of the real line that the normalised `text` describes, and its variable's names.
 
@@ -292,10 +303,6 @@ def complement(region: Region) -> Region:
     return _merged(list(zip(cuts[::2], cuts[1::2], strict=True)))
 
 
-Equal = Callable[[str, str], bool | None]
-"""(gold, answer) -> their equality."""
-
-
 def same_items(
     gold: Sequence[str], answer: Sequence[str], equal: Equal, exactly: Equal
 ) -> bool | None:
@@ -342,16 +349,6 @@ def all_true(results: Iterable[bool | None]) -> bool | None:
 def _assigned_names(items: Sequence[str]) -> set[str]:
     """Return the names that items are assigned to."""
     return {parts[0] for item in items if len(parts := split(item, "=")) > 1}
-
-
-_INDEX = re.compile(r"_\{\d+\}$")
-_COORDINATES = frozenset("xyz")
-
-Assigned = list[tuple[str, str]]
-
-
-Solutions = list[dict[str, str]]
-"""The unknowns of a problem, at least two, with their values: the same in every solution."""
 
 
 def unnamed(solutions: Solutions, names: Iterable[str]) -> str:
@@ -415,15 +412,6 @@ def _members(text: str) -> list[str]:
     if text[:1] != "(" or text[-1] != ")" or closing(text, 0) != len(text) - 1:
         return []
     return split(text[1:-1], ",")
-
-
-_RAISED = re.compile(r"\}? ?\^(?:\{ ?(?:(-1)|T|\\top) ?\}|T|\\top)")
-_NUMERATOR = re.compile(r"\\frac ?(\w|\{[^{}]*\}) ?(?:\w|\{[^{}]*\})")
-_FACTOR = re.compile(r"\\[a-z]+|[\d.]+ᵀ?|(\\[A-Z][a-z]+|[A-Za-z()]|_\w+ |[ᵀ⁻+,=-])")
-_TERM = re.compile(r"\)*[^()+,-]+\(*|[()]+")
-_INVERSE = r"(?:[A-Z]|\\\w+)(?:_\w+ )?⁻"
-_ORDERED = re.compile(rf"[A-Za-z ]ᵀ|[A-Z]\)ᵀ|\)ᵀ[\w(]|{_INVERSE}[\w(\\]|[A-Z ]\)?{_INVERSE}")
-_BOLD = re.compile(r"(?:\\(?:mathbf|bm|bf|boldsymbol)\s*\{?\s*[A-Za-z\\][^\\=+-]*){2}")
 
 
 def same_order(written: str, gold: str, answer: str) -> bool:
