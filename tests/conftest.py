@@ -89,7 +89,7 @@ HEAVY = (
     "grading/test_grader_workers.py",
     "metrics/test_coverage.py",
     "problems/test_real_tokenizers.py",
-    "reports/test_figures.py",
+    "reports/figures",
     "trials/sweep/test_report.py",
     "reports/test_token_report.py",
     "store/test_local_mirrors.py",
