@@ -1,7 +1,7 @@
-"""What `sage` touches of TRL, all in one list, checked when it is imported.
+"""All of TRL that is overridden or used, in one list that is checked when it is imported.
 
 A signature that changed would break the step silently or late, so it refuses the release. A body
-that changed may well keep its meaning, so it warns: the releases below have been read and tested.
+that changed may well keep its meaning, so it warns: the release below has been read and tested.
 """
 
 from __future__ import annotations
@@ -10,128 +10,167 @@ import hashlib
 import inspect
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
+import transformers
 import trl
-from trl import GRPOTrainer
+from trl import DPOTrainer, GRPOTrainer, SFTTrainer, rewards
 from trl.generation import vllm_generation
 from trl.models import utils as model_utils
-from trl.trainer import utils
+from trl.trainer import utils as trainer_utils
 
 from sage_cli.errors import TrainingError
 
-_PASS = (
-    "self",
-    "model",
-    "input_ids",
-    "attention_mask",
-    "logits_to_keep",
-    "batch_size",
-    "compute_entropy",
-    "compute_aux_loss",
-)
-_TURN = (
-    "self",
-    "prompt_ids",
-    "images",
-    "multimodal_fields",
-    "num_generations",
-    "has_tool_images",
-)
-OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
-    "__init__": ("self", "model", "reward_funcs", "args"),
-    "_compute_loss": ("self", "model", "inputs"),
-    "_generate": ("self", "prompts"),
-    "_generate_and_score_completions": ("self", "inputs"),
-    "_generate_single_turn": _TURN,
-    "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
-    "_get_per_token_logps_and_entropies": _PASS,
-    "_load_optimizer_and_scheduler": ("self", "checkpoint"),
-    "_prepare_inputs": ("self", "generation_batch"),
-    "_save_checkpoint": ("self", "model", "trial"),
-    "_tokenize_prompts": ("self", "prompts"),
-    "log": ("self", "logs", "start_time"),
-    "prediction_step": ("self", "model", "inputs", "prediction_loss_only", "ignore_keys"),
-    "training_step": ("self", "model", "inputs", "num_items_in_batch"),
+READ = "1.16.0"
+"""The release whose bodies were read."""
+OVERRIDDEN_OR_USED: Mapping[str, tuple[str, str | None]] = {
+    "GRPOTrainer.__init__": ("self, model, reward_funcs, args", "08b825a073b699ff"),
+    "GRPOTrainer._calculate_rewards": (
+        "self, inputs, prompts, completions, completion_ids_list",
+        "5017fb893c0ca9dd",
+    ),
+    "GRPOTrainer._compute_loss": ("self, model, inputs", "16c4f3917b9fd264"),
+    "GRPOTrainer._generate": ("self, prompts", "bea6bc4f3207f396"),
+    "GRPOTrainer._generate_and_score_completions": ("self, inputs", "3d5cec813b83b396"),
+    "GRPOTrainer._generate_single_turn": (
+        "self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images",
+        "932da26950bae32c",
+    ),
+    "GRPOTrainer._get_per_token_logps_and_entropies": (
+        "self, model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, "
+        "compute_aux_loss",
+        "fecf708797b16e29",
+    ),
+    "GRPOTrainer._load_from_checkpoint": ("self, resume_from_checkpoint", None),
+    "GRPOTrainer._load_optimizer_and_scheduler": ("self, checkpoint", "d6497323f7e1d3a4"),
+    "GRPOTrainer._prepare_inputs": ("self, generation_batch", "40caff99c2cf1292"),
+    "GRPOTrainer._save": ("self, output_dir, state_dict", None),
+    "GRPOTrainer._save_checkpoint": ("self, model, trial", "10fa449292ba1d3d"),
+    "GRPOTrainer._tokenize_prompts": ("self, prompts", "1056d2a0a7b475a0"),
+    "GRPOTrainer.add_callback": ("self, callback", None),
+    "GRPOTrainer.create_model_card": ("self", "868cba276e080ec4"),
+    "GRPOTrainer.create_scheduler": ("self, num_training_steps, optimizer", None),
+    "GRPOTrainer.log": ("self, logs, start_time", "14517d3dbad259c0"),
+    "GRPOTrainer.prediction_step": (
+        "self, model, inputs, prediction_loss_only, ignore_keys",
+        "e38bf2fd8fef4b63",
+    ),
+    "GRPOTrainer.remove_callback": ("self, callback", None),
+    "GRPOTrainer.save_model": ("self, output_dir", None),
+    "GRPOTrainer.train": ("self, resume_from_checkpoint", None),
+    "GRPOTrainer.training_step": ("self, model, inputs, num_items_in_batch", "15ea836c392b6976"),
+    "DPOTrainer.__init__": ("self, model, ref_model, args", "4c044e0328dba317"),
+    "DPOTrainer._prepare_dataset": ("self, dataset", "24efb2432f23ec9e"),
+    "DPOTrainer._save_checkpoint": ("self, model, trial", "4ed3621b6867c9ca"),
+    "SFTTrainer.__init__": ("self, model, args", "76d729b676b4c752"),
+    "SFTTrainer._save_checkpoint": ("self, model, trial", "4ed3621b6867c9ca"),
+    "VLLMGeneration._init_vllm": (
+        "self",
+        "9910080dcf75821f",
+    ),  # it builds `LLM`, which ours replace
+    "VLLMGeneration._iter_named_params": ("self", "e68f35cf66fe49f6"),
+    "VLLMGeneration.generate": ("self, prompts, images, num_generations", "50190d860bb1870b"),
+    "VLLMGeneration.sync_weights": ("self", "657ae37767d95d44"),
+    "models.utils.disable_gradient_checkpointing": (
+        "model, gradient_checkpointing_kwargs",
+        "1f3a5e7ca9cb5902",
+    ),
+    "models.utils.prepare_deepspeed": ("model, accelerator", "86d126e5d92c55d2"),
+    "models.utils.prepare_fsdp": ("model, accelerator", "80d48284544e7ceb"),
+    "rewards.get_soft_overlong_punishment": (
+        "max_completion_len, soft_punish_cache",
+        "53240e93290b31a6",
+    ),
+    "trainer.utils.add_fused_lm_head": (
+        "model, temperature, cast_lm_head_to_fp32, outputs",
+        "422d009f04b66659",
+    ),
+    "trainer.utils.use_adapter": ("model, adapter_name", "edd0e493f99fa685"),
 }
-"""GRPOTrainer's methods that ours override or call, with the parameters that they begin with."""
+"""Functions that ours override, call or put others in the place of: their first parameters, and the
+first digits of the SHA-256 of their bodies.
+
+Bodies of Transformers have none: its releases are allowed in a range, within which they change
+without another meaning (`make test-versions` trains with both ends).
+"""
 ATTRIBUTES = (
     "_buffered_inputs",
     "_entropy_bonus_enabled",
     "_step",
     "accelerator",
+    "args",
     "aux_loss_enabled",
     "beta",
+    "control",
     "eos_token_ids",
     "epsilon_high",
     "epsilon_low",
     "importance_sampling_level",
+    "is_deepspeed_enabled",
+    "is_fsdp_enabled",
     "loss_type",
+    "lr_scheduler",
+    "model",
+    "model_wrapped",
     "num_generations",
     "num_generations_eval",
+    "optimizer",
+    "processing_class",
     "ref_model",
     "reward_weights",
+    "state",
     "temperature",
     "top_entropy_quantile",
+    "train_dataset",
     "use_vllm",
     "vllm_importance_sampling_clip_max",
     "vllm_importance_sampling_correction",
     "vllm_importance_sampling_mode",
+    "args._setup_devices",
+    "args.beta",
+    "args.bf16",
+    "args.cast_lm_head_to_fp32",
+    "args.device",
+    "args.disable_dropout",
+    "args.fp16",
+    "args.generation_kwargs",
+    "args.get_warmup_steps",
+    "args.gradient_accumulation_steps",
+    "args.gradient_checkpointing_kwargs",
+    "args.max_steps",
+    "args.output_dir",
+    "args.per_device_eval_batch_size",
+    "args.per_device_train_batch_size",
+    "args.save_steps",
+    "args.should_save",
+    "args.steps_per_generation",
+    "args.use_bias_correction_kl",
+    "args.vllm_max_model_length",
 )
-"""GRPOTrainer's attributes that ours read; `beta` and `_buffered_inputs` are set, too."""
-CALLED: Mapping[str, tuple[str, ...]] = {
-    "add_fused_lm_head": ("model", "temperature", "cast_lm_head_to_fp32", "outputs"),
-    "disable_gradient_checkpointing": ("model", "gradient_checkpointing_kwargs"),
-    "prepare_deepspeed": ("model", "accelerator"),
-    "prepare_fsdp": ("model", "accelerator"),
-    "use_adapter": ("model", "adapter_name"),
-}
-"""Functions of TRL's utilities."""
-ENGINE: Mapping[str, tuple[str, ...]] = {
-    "_iter_named_params": ("self",),
-    "generate": ("self", "prompts", "images", "num_generations"),
-    "sync_weights": ("self",),
-}
-"""VLLMGeneration's methods that rollouts.py puts others in the place of."""
-READ = "1.16.0"
-"""The release whose bodies the hashes below are of."""
-BODIES: Mapping[str, str] = {
-    "GRPOTrainer.__init__": "08b825a073b699ff",
-    "GRPOTrainer._compute_loss": "16c4f3917b9fd264",
-    "GRPOTrainer._generate": "bea6bc4f3207f396",
-    "GRPOTrainer._generate_and_score_completions": "3d5cec813b83b396",
-    "GRPOTrainer._generate_single_turn": "932da26950bae32c",
-    "GRPOTrainer._calculate_rewards": "5017fb893c0ca9dd",
-    "GRPOTrainer._get_per_token_logps_and_entropies": "fecf708797b16e29",
-    "GRPOTrainer._load_optimizer_and_scheduler": "d6497323f7e1d3a4",
-    "GRPOTrainer._prepare_inputs": "40caff99c2cf1292",
-    "GRPOTrainer._save_checkpoint": "10fa449292ba1d3d",
-    "GRPOTrainer._tokenize_prompts": "1056d2a0a7b475a0",
-    "GRPOTrainer.log": "14517d3dbad259c0",
-    "GRPOTrainer.prediction_step": "e38bf2fd8fef4b63",
-    "GRPOTrainer.training_step": "15ea836c392b6976",
-    "add_fused_lm_head": "422d009f04b66659",
-    "disable_gradient_checkpointing": "1f3a5e7ca9cb5902",
-    "prepare_deepspeed": "86d126e5d92c55d2",
-    "prepare_fsdp": "80d48284544e7ceb",
-    "use_adapter": "edd0e493f99fa685",
-    "VLLMGeneration._iter_named_params": "e68f35cf66fe49f6",
-    "VLLMGeneration.generate": "50190d860bb1870b",
-    "VLLMGeneration.sync_weights": "657ae37767d95d44",
-}
-"""The first digits of the SHA-256 of each body."""
+"""GRPOTrainer's attributes that ours read or set once it is made, and those of its arguments."""
+OF_ENGINE = ("vllm_generation", "vllm_generation.model")
+"""Those that it has where vLLM samples."""
+OF_LOOP = ("current_gradient_accumulation_steps",)
+"""Those that it has from its first step on, in which a lack of them is an error anyway."""
+_INSTALLED = f"TRL {trl.__version__} with Transformers {transformers.__version__}"
 _NEXT = "install the release that constraints.txt pins"
 
 
-def surface() -> dict[str, tuple[Any, tuple[str, ...]]]:
-    """Return everything that is touched by its name, with the parameters it has to begin with."""
-    engine = vllm_generation.VLLMGeneration
-    return {
-        **{f"GRPOTrainer.{k}": (getattr(GRPOTrainer, k, None), v) for k, v in OVERRIDDEN.items()},
-        **{k: (getattr(utils, k, getattr(model_utils, k, None)), v) for k, v in CALLED.items()},
-        **{f"VLLMGeneration.{k}": (getattr(engine, k, None), v) for k, v in ENGINE.items()},
+def overridden_or_used() -> dict[str, Any]:
+    """Return each function of the list by its name; None where this release has none."""
+    owners = {
+        "GRPOTrainer": GRPOTrainer,
+        "DPOTrainer": DPOTrainer,
+        "SFTTrainer": SFTTrainer,
+        "VLLMGeneration": vllm_generation.VLLMGeneration,
+        "models.utils": model_utils,
+        "rewards": rewards,
+        "trainer.utils": trainer_utils,
     }
+    parts = {name: name.rpartition(".") for name in OVERRIDDEN_OR_USED}
+    return {name: getattr(owners[owner], last, None) for name, (owner, _, last) in parts.items()}
 
 
 def check_release() -> None:
@@ -139,16 +178,19 @@ def check_release() -> None:
 
     Warns of one whose bodies haven't been read.
     """
-    touched = surface()
-    for name, (function, expected) in touched.items():
-        parameters = tuple(inspect.signature(function).parameters) if function else ()
-        if parameters[: len(expected)] != expected:
+    changed = []
+    for name, function in overridden_or_used().items():
+        expected, body = OVERRIDDEN_OR_USED[name]
+        taken = ", ".join(inspect.signature(function).parameters) if function else ""
+        if not f"{taken}, ".startswith(f"{expected}, "):
             raise TrainingError(
-                f"TRL {trl.__version__} has changed {name} ({', '.join(parameters) or 'gone'}; "
-                f"expected {', '.join(expected)}): the anchor can't be shaped",
+                f"{_INSTALLED} has changed {name} ({taken or 'gone'}; expected {expected}): the "
+                "anchor can't be shaped",
                 _NEXT,
             )
-    if changed := [name for name, (f, _) in touched.items() if body_hash(f) != BODIES.get(name)]:
+        if body is not None and body_hash(function) != body:
+            changed.append(name)
+    if changed:
         warnings.warn(
             f"TRL {trl.__version__} computes {', '.join(changed)} otherwise than TRL {READ}, with "
             f"which sage was tested: compare the records of a training run, or {_NEXT}",
@@ -165,18 +207,24 @@ def body_hash(function: Any) -> str:
     return hashlib.sha256(textwrap.dedent(source).encode()).hexdigest()[:16]
 
 
-def require_attributes(trainer: Any, names: Iterable[str] = ATTRIBUTES) -> None:
-    """Raise TrainingError where a trainer of TRL's lacks what is read of it."""
-    if lacking := [name for name in names if not hasattr(trainer, name)]:
+def require_attributes(trainer: Any) -> None:
+    """Raise TrainingError where a trainer of TRL's lacks what ours read or set of it."""
+    lacking = []
+    for name in (*ATTRIBUTES, *(OF_ENGINE if getattr(trainer, "use_vllm", False) else ())):
+        try:
+            attrgetter(name)(trainer)
+        except AttributeError:
+            lacking.append(name)
+    if lacking:
         raise TrainingError(
-            f"TRL {trl.__version__} has changed: its GRPOTrainer has no {', '.join(lacking)}", _NEXT
+            f"{_INSTALLED} has changed: its GRPOTrainer has no {', '.join(lacking)}", _NEXT
         )
 
 
 check_release()
 
 # after the check: releases before 1.15 have no such head, and an import would end in a traceback
-add_fused_lm_head = utils.add_fused_lm_head
+add_fused_lm_head = trainer_utils.add_fused_lm_head
 disable_gradient_checkpointing = model_utils.disable_gradient_checkpointing
 prepare_deepspeed, prepare_fsdp = model_utils.prepare_deepspeed, model_utils.prepare_fsdp
-use_adapter = utils.use_adapter
+use_adapter = trainer_utils.use_adapter
