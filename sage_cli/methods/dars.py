@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.loop import OtherSections
+from sage_cli.methods.loop import OtherSections, Sampled
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 
@@ -52,6 +52,18 @@ class Dars(PolicyGradient):
     def computed_by_trl(self) -> Literal["none"]:
         """The first stage's, which pools replace."""
         return "none"
+
+    @property
+    def most_of_prompt(self) -> int:
+        """Return the largest number of rollouts of a prompt in both stages."""
+        return max(self.rollouts_per_prompt, self.most_rollouts or _MOST[self.allocation])
+
+    @property
+    def sampled(self) -> Sampled:
+        """Return how many completions both stages sample."""
+        prompts, most = self.steps * self.prompts_per_step, self.most_of_prompt
+        because = f"the second stage adds rollouts of hard prompts, up to {most} of each in all"
+        return Sampled(prompts * self.rollouts_per_prompt, prompts * most, because)
 
     def hooks(self, setup: Setup) -> Hooks:
         """Return what samples the second stage."""
@@ -147,7 +159,7 @@ class SecondStage(Hooks):
     def __init__(self, method: Dars, setup: Setup) -> None:
         super().__init__(method, setup)
         self.allocation = method.allocation
-        self.most = method.most_rollouts or _MOST[method.allocation]
+        self.most = method.most_of_prompt
         self._pooled: dict[str, int] = {}
         self._rows = 1
 

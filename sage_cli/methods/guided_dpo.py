@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sage_cli.errors import DataError
-from sage_cli.methods.loop import Method, OtherSections
+from sage_cli.methods.loop import Method, OtherSections, Sampled
 from sage_cli.settings.prompt import QUESTION
 from sage_cli.solution_text import unmarked
 
@@ -101,11 +101,11 @@ class GuidedDpo(Method):
         most = pairs if self.micro_batch is None else min(pairs, max(1, self.micro_batch // 2))
         return max(size for size in range(1, most + 1) if pairs % size == 0)
 
-    def tokens(self, longest: int) -> tuple[int, int]:
-        """Return those of tries and retries, and those of pairs and of SFT."""
-        tried = self.steps * self.prompts_per_step * self.rollouts_per_prompt * longest
-        pairs = 2 * self.steps * self.prompts_per_step * longest
-        return 2 * tried, pairs + round(self.sft_share * self.sft_epochs * tried)
+    @property
+    def sampled(self) -> Sampled:
+        """Return how many completions tries and retries are."""
+        tries = super().sampled.least
+        return Sampled(tries, 2 * tries, "problems without a correct try are tried again")
 
     def hint_of(self, working: str | None) -> str | None:
         """Return the first lines of a worked solution, never its last, which has the answer.
@@ -179,7 +179,7 @@ class GuidedDpo(Method):
             "tries": f"at most {problems:,} problems x {tries} = {problems * tries:,} completions",
             "retries": f"{tries} more of each problem without a correct one, which show the first "
             f"{self.hint_lines} lines of the worked solution",
-            "tokens at most": f"{self.tokens(longest)[0]:,}",
+            "tokens at most": f"{self.sampled.most * longest:,}",
             "SFT": f"on {self.sft_share:.0%} of the correct tries for {self.sft_epochs} epochs, "
             f"learning rate {self.rates[1]:g}"
             if self.sft_share

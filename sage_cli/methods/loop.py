@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from sage_cli.settings.rollout import RolloutSection
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """How many completions a training samples, and why it may be more than the least."""
+
+    least: int
+    most: int
+    because: str = ""
+
+
 class OtherSections(Protocol):
     """The sections that a method can check its settings against."""
 
@@ -174,11 +183,6 @@ class Method(Extensible):
         return False
 
     @property
-    def generations_at_most(self) -> int:
-        """Return how often a generation of completions may be sampled, the first time included."""
-        return 1
-
-    @property
     def samples_beforehand(self) -> int:
         """`initial_samples`: completions of each problem that are sampled before training."""
         return int(getattr(self, "initial_samples", 0))
@@ -193,10 +197,11 @@ class Method(Extensible):
         """Return the policy's learning rate at the end of warm-up."""
         return self.learning_rate
 
-    def tokens(self, longest: int) -> tuple[int, int]:
-        """Return how many tokens are sampled and trained on, if completions have `longest` each."""
+    @property
+    def sampled(self) -> Sampled:
+        """Return how many completions its whole training samples."""
         completions = self.steps * self.prompts_per_step * self.rollouts_per_prompt
-        return completions * longest, completions * longest
+        return Sampled(completions, completions)
 
     def require_installed(self) -> None:
         """Raise ConfigurationError where a finished run's method is not installed here."""
@@ -234,13 +239,11 @@ class Method(Extensible):
 
         Completions have at most `longest` tokens.
         """
-        batch, most = batch_of(self, self.processes), self.generations_at_most
-        completions = self.steps * batch.completions
-        sampled = f"{completions:,}"
-        if most > 1:
-            sampled = (
-                f"at least {sampled}, because dynamic sampling replaces groups of equal grades in "
-                f"up to {most - 1} further generations per step (at most {completions * most:,})"
+        batch, sampled = batch_of(self, self.processes), self.sampled
+        completions = f"{sampled.least:,}"
+        if sampled.most > sampled.least:
+            completions = (
+                f"at least {completions}, because {sampled.because} (at most {sampled.most:,})"
             )
         ahead = self.prompts_per_batch // self.prompts_per_step
         return {
@@ -250,8 +253,8 @@ class Method(Extensible):
             + (f"{self.processes} processes x " if self.processes > 1 else "")
             + f"{batch.accumulation} micro-batch{'es' * (batch.accumulation > 1)} of "
             f"{batch.micro_batch}" + (f", sampled for {ahead} steps at once" if ahead > 1 else ""),
-            "completions": sampled,
-            "tokens at most": f"{self.tokens(longest)[0] * most:,}",
+            "completions": completions,
+            "tokens at most": f"{sampled.most * longest:,}",
         }
 
 

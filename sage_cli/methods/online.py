@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.loop import Method, OtherSections
+from sage_cli.methods.loop import Method, OtherSections, Sampled
 from sage_cli.settings.rewards import (
     GRADE,
     THE_GRADE,
@@ -125,9 +125,16 @@ class OnlineMethod(Method):
         return self.prompts_per_step * self.steps_per_generation
 
     @property
-    def generations_at_most(self) -> int:
-        """Return how often a generation may be sampled, with those of dynamic sampling."""
-        return 1 + (self.max_extra_generations if self.dynamic_sampling else 0)
+    def sampled(self) -> Sampled:
+        """Return how many completions are sampled, with those of dynamic sampling."""
+        once, further = super().sampled.least, self.max_extra_generations
+        if not self.dynamic_sampling:
+            return Sampled(once, once)
+        because = (
+            "dynamic sampling replaces groups of equal grades in up to "
+            f"{further} further generations per step"
+        )
+        return Sampled(once, once * (1 + further), because)
 
     @property
     def replaces_prompts(self) -> bool:

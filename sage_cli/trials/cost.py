@@ -8,7 +8,6 @@ from functools import cache
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
-from sage_cli.methods.loop import batch_of
 from sage_cli.models.policy import checkpoint_steps
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
@@ -21,31 +20,32 @@ from sage_cli.trials.task import RL, SFT, Task
 class Cost:
     """The cost of one task or several; `unknown` names what cannot be counted and is left out.
 
-    With `resamples`, dynamic sampling adds completions; `tokens` has as many as it may add.
+    `completions` are sampled at least and `most` at most, which `tokens` counts.
     """
 
     steps: int = 0
     completions: int = 0
+    most: int = 0
     tokens: int = 0
     unknown: tuple[str, ...] = ()
-    resamples: bool = False
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
             self.steps + other.steps,
             self.completions + other.completions,
+            self.most + other.most,
             self.tokens + other.tokens,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
-            self.resamples or other.resamples,
         )
 
     def describe(self) -> str:
         """The cost in words; what is not counted at the end."""
-        least = "at least " * self.resamples
-        amounts = [f"{self.steps:,} steps", f"{least}{self.completions:,} completions"]
+        completions = f"{self.completions:,} completions"
+        if self.most > self.completions:
+            completions = f"at least {completions}, at most {self.most:,}"
+        amounts = [f"{self.steps:,} steps", completions]
         amounts.append(f"{self.tokens:,} tokens at most")
         amounts += [f"not counted: {subject}" for subject in self.unknown]
-        amounts += ["dynamic sampling adds completions"] if self.resamples else []
         return "; ".join(amounts)
 
 
@@ -77,10 +77,9 @@ def training_cost(task: Task) -> Cost:
         return Cost(steps=steps) if steps else Cost(unknown=("the steps of SFT",))
     if task.kind != RL:
         return Cost()
-    completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
-    most = config.rl.generations_at_most
-    tokens = completions * most * config.rollout.max_tokens
-    return Cost(config.rl.steps, completions, tokens, resamples=most > 1)
+    sampled = config.rl.sampled
+    tokens = sampled.most * config.rollout.max_tokens
+    return Cost(config.rl.steps, sampled.least, sampled.most, tokens)
 
 
 def measuring_cost(task: Task) -> Cost:
@@ -93,7 +92,7 @@ def measuring_cost(task: Task) -> Cost:
     problems *= _kept(task) if task.checkpoints else 1
     completions = problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
-    return Cost(0, completions, tokens, unknown)
+    return Cost(0, completions, completions, tokens, unknown)
 
 
 def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:

@@ -91,7 +91,14 @@ def test_plans_of_the_demo_and_their_arithmetic(sage):
         ),
         ("rl --algo dapo", "KL term dapo has no KL term of its own, so nothing anchors this run"),
         ("rl --algo dapo --guide branch", "KL term the guide branch adds a KL term with beta 0.04"),
-        ("sweep --algo dapo", "at least 184,320 completions"),
+        (
+            "rl --algo dars",
+            # 40 steps of 16 prompts, 16 rollouts each and at most 32
+            "completions at least 10,240, because the second stage adds rollouts of hard prompts, "
+            "up to 32 of each in all (at most 20,480) max. tokens 983,040",
+        ),
+        # 9 points of 30 x 256, and of 4 times that; 9 x 100 problems x 128 samples
+        ("sweep --algo dapo", "at least 184,320 completions, at most 391,680"),
         (
             "sweep --space tau,rho --sampler tpe --trials 30",
             "search space tau 0.31, 0.465 or 0.775; rho 0.258333, 0.775 or 1.29167 trials 9 why "
