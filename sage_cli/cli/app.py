@@ -84,10 +84,9 @@ class SageGroup(TyperGroup):
             emit_error("declined: nothing was done", None, EXIT_OTHER)
             raise
         except typer.TyperException as error:
-            if not getattr(error, "is_explained", False):  # by the group inside this one
+            if ctx.parent is None:  # a group inside another lets it pass
                 error.message = visible(without_passwords(_with_value(error))) + _here(error)
-                error.is_explained = True  # type: ignore[attr-defined]
-            emit_error(error.format_message(), None, error.exit_code)
+                emit_error(error.format_message(), None, error.exit_code)
             raise
         except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
             if (mistake := _mistake(error)) is None:
