@@ -193,5 +193,6 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
     """Return `did you mean tau?` for the nearest of the known names, or an empty text."""
     from difflib import get_close_matches
 
-    near = get_close_matches(given, list(names), n=1, cutoff=NEAR)
-    return f"did you mean {near[0]}?" if near else ""
+    by_lower = {name.lower(): name for name in names}
+    near = get_close_matches(given.lower(), list(by_lower), n=1, cutoff=NEAR)
+    return f"did you mean {by_lower[near[0]]}?" if near else ""

@@ -85,7 +85,8 @@ class SageGroup(TyperGroup):
             raise
         except typer.TyperException as error:
             if ctx.parent is None:  # a group inside another lets it pass
-                error.message = visible(without_passwords(_with_value(error))) + _here(error)
+                error.message = visible(without_passwords(_with_value(error)))
+                error.message = _with_hint(error, _here(error))
                 emit_error(error.format_message(), None, error.exit_code)
             raise
         except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
@@ -122,11 +123,15 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
 def _here(error: Any) -> str:
     """Return what an option or a word of other programs is called here, or an empty text.
 
-    Options that are offered for a wrong one are left out of `error` unless they are near it.
+    Options that are offered for a wrong one are left out of `error` unless they are near it. A
+    missing argument is answered with the example of the command's help page.
     """
     from sage_cli.config.explain import named_elsewhere, typed_as_setting
 
     command = getattr(getattr(error, "ctx", None), "command", None)
+    if hasattr(error, "param_type"):  # only an error on a missing argument has it
+        example = _EXAMPLE.search(getattr(command, "epilog", None) or "")
+        return f" (for example: {example[1]})" if example else ""
     if option := getattr(error, "option_name", None):
         params = getattr(command, "params", ())
         here = named_elsewhere(option, {name for param in params for name in param.opts})
@@ -144,8 +149,20 @@ def _here(error: Any) -> str:
     return f" (here: {meant})" if meant else ""
 
 
-_NO_COMMAND = re.compile(r"No such command '([^']*)'\.$")
-"""What is said of a word that is not a command, unless a command is near it."""
+_NO_COMMAND = re.compile(r"No such command '([^']*)'\.")
+"""What is said of a word that is not a command, perhaps before the nearest names."""
+_EXAMPLE = re.compile(r"Example: (.+)$")
+"""The end of a help page."""
+
+
+def _with_hint(error: typer.TyperException, hint: str) -> str:
+    """Return the message of `error` with what is typed here for it.
+
+    The hint takes the place of names that merely look alike, such as `grade` for `generate`.
+    """
+    unknown = _NO_COMMAND.match(error.message)
+    before = unknown[0] if unknown and hint else error.message
+    return f"{before}{hint}" if before else hint.strip()
 
 
 def _meant_command(group: str, word: str) -> str:
@@ -155,7 +172,8 @@ def _meant_command(group: str, word: str) -> str:
 
     if group == "suite" and (word in suite_names() or word.endswith((".yaml", ".yml"))):
         return f" (here: sage suite run {word}, or plan or report in the place of run)"
-    return f" (here: {ELSEWHERE[word]})" if group not in COMMANDS and word in ELSEWHERE else ""
+    meant = ELSEWHERE.get(f"{group} {word}" if group in COMMANDS else word)
+    return f" (here: {meant})" if meant else ""
 
 
 _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}

@@ -19,7 +19,13 @@ from sage_cli.config.schema import UNIONS, Setting, sections_at, settings
 from sage_cli.errors import NEAR, ConfigurationError, did_you_mean, in_short
 from sage_cli.guides.guide import Guide
 from sage_cli.methods.loop import Method
-from sage_cli.settings.elsewhere import ABSENT, METHODS, elsewhere, notes_on_name
+from sage_cli.settings.elsewhere import (
+    ABSENT,
+    METHODS,
+    elsewhere,
+    example_instead_of_value,
+    notes_on_name,
+)
 from sage_cli.settings.section import docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -54,7 +60,30 @@ _FLAG_OF = {
     "rl.steps": "--steps",
     "run.root": "--runs",
 }
-"""Settings that are typed as a flag."""
+"""Settings that are typed as a flag, with any command that has it."""
+_FLAG_TYPED = {
+    **_FLAG_OF,
+    "rl.advantage": "--advantage",
+    "rl.compat": "--compat",
+    "guide.name": "--guide",
+    "guide.tau": "--tau",
+    "guide.rho": "--rho",
+    "model.tuning": "--full",
+    "data.root": "--root",
+    "data.rl.fields.question": "--question-field",
+    "data.rl.fields.gold": "--gold-field",
+    "evaluation.benchmark": "--benchmark",
+    "evaluation.fields.question": "--question-field",
+    "evaluation.fields.gold": "--gold-field",
+    "evaluation.k": "--k",
+    "evaluation.samples": "--n",
+    "evaluation.seeds": "--seeds",
+    "evaluation.limit": "--limit",
+    "grading.mode": "--mode",
+    "grading.extract": "--extract",
+    "grading.judge": "--judge",
+}
+"""Settings that some command has a flag for: what was typed where their origin is a flag."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +205,11 @@ def _in_words(annotation: Any) -> str:
     return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
+def said_by(setting: str, origin: str) -> str:
+    """Return who set a setting, for example `--guide`, `--set` or `preset tiny`."""
+    return _FLAG_TYPED.get(setting, "the command line") if origin == "flag" else origin
+
+
 def explain(error: ValidationError) -> list[str]:
     """Return one sentence for every problem that `error` found, in the schema's order."""
     sentences: list[str] = []
@@ -194,6 +228,8 @@ def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str
         return "add " + " ".join(f"--set {setting}" for setting in dict.fromkeys(needed))
     by_name = settings()
     for name in _NAME.findall("\n".join(problems)):
+        if name == "rl.algo":
+            return "`sage config algos` lists the methods"
         if name in by_name:
             return f"`sage config explain {name}` explains it"
     return "`sage config show` prints every setting with its default"
@@ -209,9 +245,9 @@ def _sentences(complaint: Any) -> list[str]:
         choices = re.findall(r"'([^']*)'", str(expected))
         if kind == "union_tag_invalid":
             name, given = f"{name}.kind", complaint["ctx"].get("tag")
-        other = METHODS.get(str(given).lower(), "") if name == "rl.algo" else ""
-        near = f" ({other})" if other else meant(str(given), choices)
-        return [f"{name} is '{given}'; it can be {', '.join(choices)}{near}"]
+        if name == "rl.algo":
+            return [f"{name} is '{given}'{_near_method(str(given), choices)}"]
+        return [f"{name} is '{given}'; it can be {', '.join(choices)}{meant(str(given), choices)}"]
     if kind == "value_error":
         text = str(error := complaint["ctx"]["error"])
         if not path or isinstance(error, ConfigurationError):
@@ -221,6 +257,16 @@ def _sentences(complaint: Any) -> list[str]:
         return [f"{name}: {text}{meant(str(typed), choices) if choices else ''}"]
     message = complaint["msg"][0].lower() + complaint["msg"][1:]
     return [f"{name} is {in_short(given)}: {message}"]
+
+
+def _near_method(given: str, choices: Sequence[str]) -> str:
+    """Return the end of the sentence on a method that isn't here.
+
+    There are too many to list if one is near, or if another program's is known.
+    """
+    if other := METHODS.get(given.lower()):
+        return f": {other}"
+    return meant(given, choices) or f"; it can be {', '.join(choices)}"
 
 
 def _unknown_key(path: Sequence[str]) -> str:
@@ -268,7 +314,7 @@ def named_elsewhere(option: str, flags: Container[str] | None = None) -> str | N
         return ABSENT.get(name)
     flag = _FLAG_OF.get(setting)
     has_it = flag is not None and (flags is None or flag in flags)
-    return flag if has_it else f"--set {setting}=..."
+    return flag if has_it else f"--set {setting}={example_instead_of_value(name) or '...'}"
 
 
 def check_called_here(name: str, value: str | None = None) -> None:
@@ -280,12 +326,13 @@ def check_called_here(name: str, value: str | None = None) -> None:
         return
     if setting := ELSEWHERE.get(name):
         notes = "".join(f"\n{note}" for note in notes_on_name(name))
-        line = (
-            f"`sage config explain {setting}` explains it"
-            if value is None
-            else f"type --set {setting}={value}"
-        )
-        raise ConfigurationError(f"`{name}` is called `{setting}` here", f"{line}{notes}")
+        called, line = f"`{name}` is called `{setting}` here", f"type --set {setting}={value}"
+        if value is None:
+            line = f"`sage config explain {setting}` explains it"
+        elif example := example_instead_of_value(name):
+            called += ", and its values differ"
+            line = f"type, for example, --set {setting}={example}"
+        raise ConfigurationError(called, f"{line}{notes}")
     if name in ABSENT:
         raise ConfigurationError(f"there is no setting here for `{name}`", ABSENT[name])
 

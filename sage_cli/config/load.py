@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
-from sage_cli.config.explain import check_called_here, explain, remedy, settings_ending_in
+from sage_cli.config.explain import check_called_here, explain, remedy, said_by, settings_ending_in
 from sage_cli.config.layer import Layer
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import (
@@ -322,8 +322,8 @@ def check_settings_read(loaded: Loaded, command: str, searched: Collection[str] 
         if origin in _TYPED and not again and part is not None:
             full = ", since random weights are trained in full" * part.startswith("model.")
             raise ConfigurationError(
-                f"{name} ({origin}) has no effect: `sage {command}` reads no setting "
-                f"of {part}{full}",
+                f"{name} ({said_by(name, origin)}) has no effect: `sage {command}` reads no "
+                f"setting of {part}{full}",
                 "leave it out",
             )
         choice, value, reading = unread(loaded.config, name) or ("", None, None)
@@ -339,7 +339,7 @@ def check_settings_read(loaded: Loaded, command: str, searched: Collection[str] 
             except ConfigurationError as error:  # nothing that could be added lets it be read
                 why, step = f"{why}, and {error.cause.partition(' (')[0]}", ""
             raise ConfigurationError(
-                f"{name} ({origin}) has no effect: {why}", f"{step}leave it out"
+                f"{name} ({said_by(name, origin)}) has no effect: {why}", f"{step}leave it out"
             )
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sage_cli.config.explain import said_by
 from sage_cli.errors import DataError
 
 if TYPE_CHECKING:
@@ -86,5 +87,5 @@ def reading(config: SageConfig, section: SectionName, setting: str | None = None
 
 
 def origin(config: SageConfig, setting: str) -> str:
-    """Return who set `setting`, for example `preset smollm2-135m` or `--set`; or the default."""
-    return config.origin(setting) or "the default"
+    """Return who set `setting`, for example `preset smollm2-135m` or `--data`."""
+    return said_by(setting, config.origin(setting) or "the default")

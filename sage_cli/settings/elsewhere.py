@@ -48,8 +48,26 @@ COMMANDS = {
     "merge": "sage export RUN FOLDER",
     "list": "sage runs list",
     "show": "sage runs show RUN",
+    "models": "`sage runs list` lists the models that you trained, and `sage config presets` those "
+    "that have a preset",
+    "presets": "sage config presets",
+    "algos": "sage config algos",
+    "methods": "sage config algos",
+    "logs": "`sage runs show RUN` shows a run's last metrics, and `sage view` its curves",
+    "log": "`sage runs show RUN` shows a run's last metrics, and `sage view` its curves",
+    "status": "sage runs list",
+    "plot": "`sage passk` draws pass@k, and `sage analyze dynamics` training",
+    "report": "sage suite report SUITE",
+    "resume": "type the command of the run again, which resumes it",
+    "config guides": "`sage rl --help` lists the guides, and docs/guides.md explains them",
+    "config methods": "sage config algos",
+    "config list": "`sage config show` lists all settings, and `sage config presets` all presets",
+    "suite show": "`sage suite plan SUITE` shows the arms, and `sage suite report SUITE` results",
+    "runs logs": "sage runs show RUN",
+    "samples list": "sage samples show RUN",
+    "data download": "`sage doctor --preset PRESET` downloads what the preset needs",
 }
-"""Commands of other programs, and what to type here."""
+"""Commands of other programs, and what to type here; those of a group begin with its name."""
 _OTHERS = {
     "gpu_memory_utilization": "rollout.vllm.memory_share",
     "max_new_tokens": "sampling.max_tokens",
@@ -64,13 +82,15 @@ FOREIGN_SECTIONS = ("actor_rollout_ref", "algorithm", "trainer", "orchestrator",
 class Counterpart:
     """A setting here with its names in `PROGRAMS`, empty where a program has none.
 
-    `note` says what differs, and `example` is a value of the setting.
+    `note` says what differs, and `example` is a value of the setting. A value of one of `other`
+    names means something else here, so that it can't be typed as it is.
     """
 
     setting: str
     names: tuple[str, str, str, str]
     note: str = ""
     example: str = ""
+    other: tuple[str, ...] = ()
 
 
 COUNTERPARTS = (
@@ -141,6 +161,7 @@ COUNTERPARTS = (
         ("max_steps", "trainer.total_training_steps", "max_steps", "num_training_steps"),
         "optimiser steps; verl counts batches of rollouts, which may have several",
         example="200",
+        other=("trainer.total_training_steps",),
     ),
     Counterpart(
         "rl.prompts_per_step",
@@ -152,6 +173,7 @@ COUNTERPARTS = (
         ),
         "prompts per optimiser step, as in verl; TRL counts micro-batches of completions instead",
         example="32",
+        other=("gradient_accumulation_steps",),
     ),
     Counterpart(
         "rl.rollouts_per_prompt",
@@ -177,8 +199,10 @@ COUNTERPARTS = (
     Counterpart(
         "rl.steps_per_generation",
         ("steps_per_generation", "data.train_batch_size", "", "num_mini_batches"),
-        "optimiser steps per batch of rollouts; verl gives the prompts of such a batch instead",
+        "optimiser steps per batch of rollouts; verl's `data.train_batch_size` is "
+        "`rl.prompts_per_step` times this number",
         example="4",
+        other=("data.train_batch_size",),
     ),
     Counterpart(
         "rl.iterations",
@@ -214,6 +238,7 @@ COUNTERPARTS = (
         ("use_vllm", f"{_VERL}rollout.name", "", ""),
         "`auto` chooses vLLM if it is installed and there is a GPU",
         example="vllm",
+        other=("use_vllm",),
     ),
     Counterpart(
         "rollout.vllm.memory_share",
@@ -257,6 +282,7 @@ COUNTERPARTS = (
         ("loss_type", f"{_VERL}actor.loss_agg_mode", "", "loss_denominator"),
         "`dapo` is verl's `token-mean`, `grpo` its `seq-mean-token-mean`",
         example="dapo",
+        other=(f"{_VERL}actor.loss_agg_mode", "loss_denominator"),
     ),
     Counterpart(
         "rl.importance_sampling_level",
@@ -268,6 +294,11 @@ COUNTERPARTS = (
         ("scale_rewards", "algorithm.norm_adv_by_std_in_grpo", "", "advantage_normalization_type"),
         "`group` divides by the group's deviation, `none` does not",
         example="none",
+        other=(
+            "scale_rewards",
+            "algorithm.norm_adv_by_std_in_grpo",
+            "advantage_normalization_type",
+        ),
     ),
     Counterpart(
         "rl.dynamic_sampling",
@@ -286,6 +317,7 @@ COUNTERPARTS = (
         ("", "reward_model.overlong_buffer.len", "", ""),
         "a share of rollout.max_tokens, where verl counts tokens",
         example="0.2",
+        other=("reward_model.overlong_buffer.len",),
     ),
     Counterpart(
         "rl.mask_truncated_completions",
@@ -303,6 +335,7 @@ COUNTERPARTS = (
         ("reward_funcs", "custom_reward_function.path", "", ""),
         "a function of your own is given as `FILE.py:FUNCTION`, and has TRL's signature",
         example="[grade]",
+        other=("reward_funcs", "custom_reward_function.path"),
     ),
     Counterpart("anchor.beta", ("beta", f"{_VERL}actor.kl_loss_coef", "", "beta"), example="0.04"),
     Counterpart(
@@ -310,24 +343,28 @@ COUNTERPARTS = (
         ("", f"{_VERL}actor.use_kl_loss", "", "load_ref_policy"),
         "`none` turns the KL term off",
         example="none",
+        other=(f"{_VERL}actor.use_kl_loss", "load_ref_policy"),
     ),
     Counterpart(
         "anchor.estimator",
         ("", f"{_VERL}actor.kl_loss_type", "", "kl_estimator"),
         "`k3` is verl's `low_var_kl`",
         example="k3",
+        other=(f"{_VERL}actor.kl_loss_type", "kl_estimator"),
     ),
     Counterpart(
         "anchor.estimator",
         ("", "algorithm.use_kl_in_reward", "", ""),
         "`reward` where verl has `True`",
         example="reward",
+        other=("algorithm.use_kl_in_reward",),
     ),
     Counterpart(
         "anchor.ema",
         ("ref_model_mixup_alpha", "", "", "alpha"),
         "the share of the average that is kept, where the others give the policy's share",
         example="0.9",
+        other=("ref_model_mixup_alpha", "alpha"),
     ),
     Counterpart(
         "anchor.reset_every",
@@ -348,7 +385,10 @@ COUNTERPARTS = (
     Counterpart(
         "tracking.wandb",
         ("report_to", "trainer.logger", "wandb", "with_tracking"),
+        "`offline` (the default) writes W&B's files below each run, `online` sends them, `off` "
+        "does neither",
         example="online",
+        other=("report_to", "trainer.logger", "wandb", "with_tracking"),
     ),
     Counterpart(
         "tracking.project",
@@ -377,7 +417,7 @@ COUNTERPARTS = (
         ("lora_target_modules", f"{_VERL}model.target_modules", "", ""),
         example="[q_proj,v_proj]",
     ),
-    Counterpart("model.compute_dtype", ("bf16", "", "", ""), example="bfloat16"),
+    Counterpart("model.compute_dtype", ("bf16", "", "", ""), example="bfloat16", other=("bf16",)),
     Counterpart("model.dtype", ("torch_dtype", "", "", ""), example="bfloat16"),
     Counterpart("model.dtype", ("dtype", "", "", ""), example="bfloat16"),
     Counterpart(
@@ -437,7 +477,22 @@ def notes_on(settings: Sequence[str]) -> list[str]:
 
 def notes_on_name(name: str) -> list[str]:
     """Return what differs between a setting here and its counterpart `name`, a sentence each."""
-    return [row.note for row in COUNTERPARTS if row.note and name in row.names]
+    return [
+        row.note
+        for row in COUNTERPARTS
+        if row.note and any(_ends(whole, name) for whole in row.names)
+    ]
+
+
+def example_instead_of_value(name: str) -> str:
+    """Return an example of the setting for a name whose values mean something else here, or ''."""
+    named = (row for row in COUNTERPARTS if any(_ends(whole, name) for whole in row.other))
+    return next((row.example for row in named), "")
+
+
+def _ends(whole: str, name: str) -> bool:
+    """Return True for a name or its last part, as `elsewhere` knows them."""
+    return name in (whole, whole.rpartition(".")[2])
 
 
 def absences(names: Sequence[str]) -> list[str]:

@@ -170,7 +170,27 @@ ANSWERS = [
     ("rl --aglo dapo", "No such option: --aglo (Possible options: --algo)"),
     ("train", "No such command 'train'. (here: `sage rl` trains by RL, and `sage sft` the initial"),
     ("suite table1", "No such command 'table1'. (here: sage suite run table1"),
-    ("rl --algo ppo", "(there is no critic here, so no PPO; the nearest method is grpo)"),
+    ("models", "No such command 'models'. (here: `sage runs list` lists the models that you"),
+    ("generate", "No such command 'generate'. (here: sage passk)"),
+    ("config guides", "docs/guides.md explains them"),
+    ("suite show", "`sage suite plan SUITE` shows the arms"),
+    ("compare", "'a'. (for example: sage compare rl-dapo-branch rl-dapo-kl --k 1,64)"),
+    ("samples show", "(for example: sage samples show rl-dapo-branch --grade wrong)"),
+    (
+        "rl --algo ppo",
+        "rl.algo is 'ppo': there is no critic here, so no PPO; the nearest method is grpo "
+        "`sage config algos` lists the methods",
+    ),
+    ("rl --algo GRPO", "rl.algo is 'GRPO' (did you mean grpo?)"),
+    ("rl --wandb", "(here: --set tracking.wandb=online)"),
+    (
+        "rl --set data.train_batch_size=32",
+        "is called `rl.steps_per_generation` here, and its values differ type, for example, --set "
+        "rl.steps_per_generation=4 optimiser steps per batch of rollouts; verl's "
+        "`data.train_batch_size` is `rl.prompts_per_step` times this number",
+    ),
+    ("rl --set loss_agg_mode=token-mean", "and its values differ type, for example, --set rl.lo"),
+    ("rl --data no.jsonl", "no file no.jsonl, which data.rl.name names (--data)"),
 ]
 """What is typed by who knows other programs, and what is answered."""
 
@@ -313,7 +333,7 @@ def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
-        ("rl --algo dpao", "rl.algo is 'dpao'; it can be 80-20"),
+        ("rl --algo dpao", "rl.algo is 'dpao' (did you mean dapo?)"),
         ("rl --aglo dapo", "No such option: --aglo"),
         ("runs lits", "No such command 'lits'"),
         ("pask", "No such command 'pask'. Did you mean 'passk'"),

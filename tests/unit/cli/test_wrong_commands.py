@@ -23,7 +23,7 @@ FILES = {
     "notmodel/readme.txt": "nothing\n",
 }
 COMMANDS = """
-rl --algo dapoo                                     | dapoo     | rl.algo
+rl --algo dapoo                                     | dapoo     | sage config algos
 rl --guide brunch                                   | brunch    | guide.name
 rl --set rl.learning_rat=1e-3 --dry-run             | learning_rat | sage config show
 rl --set rl.learning_rate=abc --dry-run             | abc       | rl.learning_rate

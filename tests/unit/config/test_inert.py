@@ -56,7 +56,7 @@ BETA, NO_KL = "anchor: {beta: 0.1}\n", "anchor: {beta: 0.1, kl: none}\n"
     ("own", "flags", "sets", "said"),
     [
         # typed: whatever else is said
-        ("", {"anchor": {"kl": "none", "beta": 0.1}}, [], r"anchor\.beta \(flag\).*'none'"),
+        ("", {"anchor": {"kl": "none", "beta": 0.1}}, [], r"anchor\.beta \(--beta\).*'none'"),
         ("", {"anchor": {"kl": "none"}}, ["anchor.estimator=reward"], r"anchor\.estimator \(--set"),
         ("", {"anchor": {"kl": "none"}}, ["anchor.reference=initial"], r"anchor\.reference"),
         ("", algo("dapo"), ["anchor.beta=0.1"], r"anchor\.beta \(--set\)"),

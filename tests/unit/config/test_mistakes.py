@@ -23,7 +23,8 @@ PRETRAINED = "model.kind=pretrained "
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ("rl.algo=dpao", "rl.algo is 'dpao'; it can be 80-20, adaptive-entropy"),
+        ("rl.algo=dpao", "rl.algo is 'dpao' (did you mean dapo?)"),
+        ("rl.algo=theirs", "rl.algo is 'theirs'; it can be 80-20, adaptive-entropy"),
         ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
         (
@@ -36,7 +37,7 @@ PRETRAINED = "model.kind=pretrained "
         ("model.kind=scrath", "model.kind is 'scrath'; it can be pretrained, scratch (did you mea"),
         ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),
         ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
-        ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be 80-20"),
+        ("rl.algo=[dapo]", "rl.algo is '['dapo']' (did you mean dapo?)"),
         ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, steps,"),
         ("rl.num_generations=4", "rl has no 'num_generations': it is rl.rollouts_per_prompt here"),
         # contradictions
