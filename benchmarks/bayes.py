@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 import optuna
 
+from sage_cli.trials.sweep.samplers import OptunaSpace, sampler
 from sage_cli.trials.sweep.space import Range, Space
-from sage_cli.trials.sweep.study import OptunaSpace, sampler
 
 SURFACES = Path(__file__).parent / "surfaces"
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")

@@ -16,8 +16,9 @@ import time
 import numpy as np
 import optuna
 
+from sage_cli.trials.sweep.samplers import OptunaSpace, ordered_lists
 from sage_cli.trials.sweep.space import Range, Space
-from sage_cli.trials.sweep.study import OptunaSpace, Study, ordered_lists
+from sage_cli.trials.sweep.study import Study
 
 SPACE = Space(
     parameters={

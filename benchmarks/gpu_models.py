@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.models.memory import PUBLISHED, Shape
+from sage_cli.models.shape import PUBLISHED, Shape
 
 RANK, ALPHA = 8, 16
 

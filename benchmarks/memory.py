@@ -24,7 +24,9 @@ from peak import peak_mb
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.loop import batch_of
-from sage_cli.models.memory import how_trained, shape_of, training_memory
+from sage_cli.models.memory import training_memory
+from sage_cli.models.memory_estimates import how_trained
+from sage_cli.models.shape import shape_of
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent

@@ -29,6 +29,7 @@ from sage_cli.models.loading import causal_of, load_model
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import decoder
+from sage_cli.sampling.cohort import Cohort
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 from sage_cli.settings.prompt import PromptSection
 from sage_cli.settings.rollout import RolloutSection
@@ -57,7 +58,7 @@ class Policy:
         self._listen()
 
     def _listen(self) -> None:
-        choose, advance, waiting = decoder.choose_by_sample, decoder.Cohort.advance, deque[float]()
+        choose, advance, waiting = decoder.choose_by_sample, Cohort.advance, deque[float]()
 
         def choosing(logits_BV: Tensor, rows_S: Any, *arguments: Any) -> Any:
             tokens_S = choose(logits_BV, rows_S, *arguments)
@@ -69,7 +70,7 @@ class Policy:
                 self.logps[request.problem_id, index].append(waiting.popleft())
             return advance(cohort, *arguments)
 
-        decoder.choose_by_sample, decoder.Cohort.advance = choosing, advancing
+        decoder.choose_by_sample, Cohort.advance = choosing, advancing
 
     def sample(self) -> dict[Key, list[int]]:
         """Return completions' tokens; `logps` has the sampler's log-probabilities of them."""

@@ -19,7 +19,7 @@ from sage_cli.metrics import powers_up_to
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.facts import evaluation_facts
-from sage_cli.models.memory import sampling_memory
+from sage_cli.models.memory_estimates import sampling_memory
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.source_errors import reading

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import is_out_of_memory
-from sage_cli.sampling.attention import Indices, MemoryModel, PromptMemory
+from sage_cli.sampling.attention import MemoryModel
+from sage_cli.sampling.token_memory import Indices, PromptMemory
 
 log = logging.getLogger(__name__)
 

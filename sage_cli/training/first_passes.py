@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.methods.rollout_batch import RolloutBatch, whole_texts
-from sage_cli.sampling.decoder import kept_weights
+from sage_cli.sampling.choosing import kept_weights
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.training.finding import Finding
 

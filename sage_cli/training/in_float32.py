@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.models.loading import causal_of
-from sage_cli.sampling.attention import free_bytes
+from sage_cli.sampling.resources import free_bytes
 
 SHARE = 0.5
 """How much of the free memory the weights in float32 may take; passes need the rest."""

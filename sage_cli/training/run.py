@@ -33,7 +33,7 @@ from sage_cli.models.folders import (
     read_json,
     require_whole_weights,
 )
-from sage_cli.models.memory import rl_memory, sft_memory
+from sage_cli.models.memory_estimates import rl_memory, sft_memory
 from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_policy

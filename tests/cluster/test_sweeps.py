@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from sweep_lab import SweepLab, kill
 
-from sage_cli.trials.sweep.study import open_journal
+from sage_cli.trials.sweep.journal import open_journal
 
 pytestmark = pytest.mark.timeout(1500)
 

@@ -23,7 +23,7 @@ from scripted import Scripted
 from sage_cli.cli.app import main
 from sage_cli.evaluation.policy_sampler import fill
 from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.store import sample_parts, sample_set
+from sage_cli.store import sample_parts, sample_writer
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 IDENTITY = SampleIdentity("model", "template", {}, 0)
@@ -50,7 +50,7 @@ def signal_at(number, part, moment):
             os.kill(os.getpid(), number)
         return path
 
-    sample_set.write_part = signalling
+    sample_writer.write_part = signalling
 
 
 class Slow(Scripted):
@@ -62,7 +62,7 @@ class Slow(Scripted):
 
 
 def fill_slowly(folder, pause_s):
-    sample_set.CHUNK, sample_set._FLUSH_ROWS, sample_set._POLL_S = CHUNK, FLUSH_ROWS, 0.05
+    sample_writer.CHUNK, sample_writer._FLUSH_ROWS, sample_writer._POLL_S = CHUNK, FLUSH_ROWS, 0.05
     drawn = []
     samples, sampler = SampleSet(Path(folder), IDENTITY), Slow(float(pause_s))
 

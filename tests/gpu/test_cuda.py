@@ -12,8 +12,8 @@ from toy_policy import base, bench, configure, tokenizer
 from sage_cli.models.loading import release_memory
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling import decoder
-from sage_cli.sampling.attention import free_bytes
 from sage_cli.sampling.decoder import TransformersSampler
+from sage_cli.sampling.resources import free_bytes
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 
 __all__ = ["base", "bench", "configure", "tokenizer"]

@@ -16,33 +16,18 @@ from sage_cli.grading.mathematics.expression import (
     same_equation,
     same_sum,
 )
+from sage_cli.grading.mathematics.items import all_true, same_items
 from sage_cli.grading.mathematics.names import defines, is_name, is_quantity, is_symbol, letters
 from sage_cli.grading.mathematics.notation import GREEK, in_digits_of, normalise
-from sage_cli.grading.mathematics.numbers import (
-    Number,
-    is_counted,
-    read_number,
-    read_unit,
-    same_unit,
-    with_point,
-    within,
-)
+from sage_cli.grading.mathematics.numbers import Number, is_counted, read_number, with_point, within
 from sage_cli.grading.mathematics.pieces import read_pieces, same_pieces
+from sage_cli.grading.mathematics.products import same_order
 from sage_cli.grading.mathematics.quantities import read_quantity, same_amount, without_unit
+from sage_cli.grading.mathematics.regions import read_region, same_region
 from sage_cli.grading.mathematics.sentences import stated
-from sage_cli.grading.mathematics.structure import (
-    Structure,
-    all_true,
-    as_answer,
-    read_region,
-    read_solutions,
-    read_structure,
-    same_items,
-    same_order,
-    same_region,
-    split,
-    unnamed,
-)
+from sage_cli.grading.mathematics.solutions import as_answer, read_solutions, unnamed
+from sage_cli.grading.mathematics.structure import Structure, read_structure, split
+from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close, is_real
 from sage_cli.grading.mathematics.wording import same_wording
 

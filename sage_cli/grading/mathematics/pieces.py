@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from sage_cli.grading.mathematics.expression import Evaluate, number_at, point_of, read_expression
 from sage_cli.grading.mathematics.names import is_name
-from sage_cli.grading.mathematics.structure import Region, complement, read_region, split
+from sage_cli.grading.mathematics.regions import Region, complement, read_region
+from sage_cli.grading.mathematics.structure import split
 from sage_cli.grading.mathematics.values import LOCK, Arithmetic, Value, close
 
 _CASES = re.compile(

@@ -14,14 +14,9 @@ from functools import lru_cache
 from sage_cli.grading.mathematics.english import SMALL, TEXT
 from sage_cli.grading.mathematics.expression import constant
 from sage_cli.grading.mathematics.notation import normalise
-from sage_cli.grading.mathematics.numbers import (
-    Dimensions,
-    is_unit,
-    read_number,
-    read_unit,
-    unit_size,
-)
+from sage_cli.grading.mathematics.numbers import read_number
 from sage_cli.grading.mathematics.structure import split
+from sage_cli.grading.mathematics.units import Dimensions, is_unit, read_unit, unit_size
 from sage_cli.grading.mathematics.values import Value, close, is_real
 
 _DEGREES: Dimensions = frozenset({("degree", 1)})

@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sage_cli.metrics import Curve, Difference, powers_up_to
-
-if TYPE_CHECKING:
-    pass
 from sage_cli.reports.figures.legend import Legend, series_of
 from sage_cli.reports.figures.style import INK, drawing, say
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.reports.estimate import Estimate
-
-if TYPE_CHECKING:
-    pass
 from sage_cli.reports.figures.legend import Legend, series_of
 from sage_cli.reports.figures.panels import panel_grid
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sage_cli.metrics.estimators import FloatArray
-
-if TYPE_CHECKING:
-    pass
 from sage_cli.reports.figures.legend import Legend, series_of
 from sage_cli.reports.figures.style import FAINT, drawing, logarithmic
 

@@ -246,7 +246,8 @@ class Sweep:
         A new view starts with the results of earlier ones.
         """
         # these import Optuna, which a dry run does not need
-        from sage_cli.trials.sweep.study import Study, pruner
+        from sage_cli.trials.sweep.samplers import pruner
+        from sage_cli.trials.sweep.study import Study
 
         settings = self.config.sweep
         study = Study.open(

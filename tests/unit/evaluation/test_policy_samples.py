@@ -28,7 +28,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.settings.model import PretrainedModel
-from sage_cli.store import sample_set
+from sage_cli.store import sample_writer
 from sage_cli.store.run import Runs
 
 CHAT = ("prompt.format=chat", "sampling.servers=[http://a]")
@@ -136,7 +136,7 @@ def test_a_full_disk_while_sampling_is_a_panel_and_what_was_stored_is_kept(
     measured, tmp_path, monkeypatch
 ):
     """The first part is written; then there is no room, as on a disk that fills."""
-    monkeypatch.setattr(sample_set, "_FLUSH_ROWS", 3)
+    monkeypatch.setattr(sample_writer, "_FLUSH_ROWS", 3)
     monkeypatch.setenv("COLUMNS", "300")
     write_bytes, room = Path.write_bytes, [True]
 

@@ -6,19 +6,16 @@ from dataclasses import replace
 import pytest
 
 from sage_cli.models.memory import (
-    PUBLISHED,
     TILE_TOKENS,
-    Shape,
     TrainingSetup,
     kv_cache,
     layer_bytes,
     sampling,
-    shape_in,
-    shape_of,
     training_memory,
     training_state,
     update,
 )
+from sage_cli.models.shape import PUBLISHED, Shape, shape_in, shape_of
 from sage_cli.settings.model import PretrainedModel, ScratchModel
 
 TOY = Shape(

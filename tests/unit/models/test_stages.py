@@ -4,7 +4,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
-from sage_cli.models.memory import prompt_tokens
+from sage_cli.models.memory_estimates import prompt_tokens
 from sage_cli.models.stages import Described, Stage, memory_of, plan_of
 from sage_cli.training.run import RlTraining
 

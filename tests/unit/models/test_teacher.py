@@ -10,10 +10,12 @@ from random_model import random_model
 from sage_cli.config.consent import typed_again
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.models.memory import how_trained, shape_of, teacher_bytes, training_state
+from sage_cli.models.memory import training_state
+from sage_cli.models.memory_estimates import how_trained, teacher_bytes
 from sage_cli.models.planned import planned_base, rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.models.reference import check_teacher, reference_policy, shared_vocabulary, teacher_of
+from sage_cli.models.shape import shape_of
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.run import Runs
 

@@ -28,11 +28,13 @@ from transformers import (
 )
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling import attention, decoder, graphs
-from sage_cli.sampling.attention import MemoryModel, ranks
-from sage_cli.sampling.decoder import Cohort, TransformersSampler
+from sage_cli.sampling import decoder, graphs, resources
+from sage_cli.sampling.attention import MemoryModel
+from sage_cli.sampling.cohort import Cohort
+from sage_cli.sampling.decoder import TransformersSampler
 from sage_cli.sampling.graphs import FixedMemory
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.token_memory import ranks
 
 SAMPLED = SamplingParameters(1.0, 1.0, 0, 0.0, 16, "</SOLUTION>")
 REQUESTS = [SampleRequest(f"p{i}", f"{i}+{i + 1}=", tuple(range(12)), 5) for i in range(4)]
@@ -145,14 +147,14 @@ def test_rows_are_as_many_as_free_memory_holds(make_model, monkeypatch):
     # keys and values of 10 tokens: 2 x 2 layers x 4 heads x 8 numbers of four bytes, and a layer's
     # once more; logits of 4 + 4 + 4 + 8 bytes
     row = 10 * 2 * 2 * 4 * 8 * 4 * 3 // 2 + vocabulary * 20
-    monkeypatch.setattr(attention, "free_bytes", lambda device: 7 * row)
-    assert attention.fitting_rows(model, 4, 6) == 6  # nine tenths of seven
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 7 * row)
+    assert resources.fitting_rows(model, 4, 6) == 6  # nine tenths of seven
     with torch.autocast("cpu", torch.bfloat16):  # whose attention keeps float32
-        assert attention.fitting_rows(make_model().to(torch.bfloat16), 4, 6) == 6
-    monkeypatch.setattr(attention, "free_bytes", lambda device: 3)
-    assert attention.fitting_rows(model, 4, 6) == 1
-    monkeypatch.setattr(attention, "free_bytes", lambda device: None)
-    assert attention.fitting_rows(model, 4, 6) is None
+        assert resources.fitting_rows(make_model().to(torch.bfloat16), 4, 6) == 6
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 3)
+    assert resources.fitting_rows(model, 4, 6) == 1
+    monkeypatch.setattr(resources, "free_bytes", lambda device: None)
+    assert resources.fitting_rows(model, 4, 6) is None
 
 
 def test_a_small_memory_is_used_from_the_start(model, tokenizer, whole, monkeypatch):
@@ -170,7 +172,7 @@ def test_a_small_memory_is_used_from_the_start(model, tokenizer, whole, monkeypa
 
 
 def test_this_machine_tells_what_is_free():
-    free = attention.free_bytes(torch.device("cpu"))
+    free = resources.free_bytes(torch.device("cpu"))
     assert free is None or free > 2**20
 
 

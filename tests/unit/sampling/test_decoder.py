@@ -21,17 +21,11 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.sampling import decoder
+from sage_cli.sampling import choosing, prefill
 from sage_cli.sampling.backends import build_sampler
-from sage_cli.sampling.decoder import (
-    TransformersSampler,
-    _batches,
-    _Flight,
-    choose,
-    choose_by_sample,
-    kept_weights,
-    sample_uniforms,
-)
+from sage_cli.sampling.choosing import choose, choose_by_sample, kept_weights, sample_uniforms
+from sage_cli.sampling.decoder import TransformersSampler, _Flight
+from sage_cli.sampling.prefill import _batches
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.settings.sampling import SamplingSection
 
@@ -123,7 +117,7 @@ def test_the_extreme_uniforms_choose_possible_tokens(logits, min_p):
 def test_a_large_vocabulary_is_inverted_as_by_its_cumulative_distribution(
     vocabulary, spread, min_p, cached, monkeypatch
 ):
-    monkeypatch.setattr(decoder, "_CACHED", cached)
+    monkeypatch.setattr(choosing, "_CACHED", cached)
     torch.manual_seed(0)
     logits_BV = spread * torch.randn(4, vocabulary)
     logits_BV[2, -1] = 1e4  # all the weight is the last token's
@@ -353,8 +347,8 @@ def test_a_fixed_memory_has_two_numbers_of_rows_and_keeps_an_autocast(tokenizer)
 
 
 def test_passes_over_prompts_are_bounded_in_tokens_and_in_logits(monkeypatch):
-    monkeypatch.setattr(decoder, "PREFILL_TOKENS", 12)
-    monkeypatch.setattr(decoder, "_MIXED_LOGITS", 6)
+    monkeypatch.setattr(prefill, "PREFILL_TOKENS", 12)
+    monkeypatch.setattr(prefill, "_MIXED_LOGITS", 6)
     prompts = [(0,) * length for length in (1, 1, 2, 2, 3, 5, 20)]
     passes = {mixed: [[*map(len, b)] for b in _batches(prompts, mixed)] for mixed in (True, False)}
     # a fourth prompt in the first pass would be 4 x 2 logits, 20 beside 5 are 2 x 20 tokens
@@ -417,7 +411,7 @@ def test_threads_are_fewer_while_a_small_model_samples(model, tokenizer, monkeyp
         assert torch.get_num_threads() == 1
         completions.close()
         assert torch.get_num_threads() == 2
-        monkeypatch.setattr("sage_cli.sampling.attention.PARAMETERS_PER_THREAD", 100)
+        monkeypatch.setattr("sage_cli.sampling.resources.PARAMETERS_PER_THREAD", 100)
         next(TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2)))
         assert torch.get_num_threads() == 2
     finally:

@@ -18,17 +18,18 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import sample_set as module
+from sage_cli.store import claims, sample_writer
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.claims import Claims
 from sage_cli.store.inventory_index import load_index
 from sage_cli.store.locks import EXPIRY_S
 from sage_cli.store.sample_parts import name_strangers
-from sage_cli.store.sample_set import Claims, SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 CLAIM = """
 import sys
 from pathlib import Path
-from sage_cli.store.sample_set import Claims
+from sage_cli.store.claims import Claims
 claims = Claims(Path(sys.argv[1]))
 with claims.registered():
     with claims.mutex():
@@ -134,7 +135,7 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
 
 
 def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(claims, "_PATIENCE_S", 0.1)
     refused = pytest.raises(StoreError, match="claims")
     with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
         pass
@@ -147,7 +148,7 @@ def samples(tmp_path):
 
 
 def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(sample_writer, "CHUNK", 3)
     put(samples, completion("a", 1))
     with samples.writing({}) as writer:
         shares = []
@@ -160,7 +161,7 @@ def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
 
 
 def test_two_writers_share_and_each_sees_what_the_other_stored(samples, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 2)
+    monkeypatch.setattr(sample_writer, "CHUNK", 2)
     with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
         assert first.claim(["a"], 5) == {"a": (0, 1)}
         assert second.claim(["a"], 5) == {"a": (2, 3)}
@@ -206,7 +207,7 @@ def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
 
 
 def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
-    monkeypatch.setattr(module, "_FLUSH_ROWS", 2)
+    monkeypatch.setattr(sample_writer, "_FLUSH_ROWS", 2)
     seen = []
 
     def stored(rows):
@@ -220,7 +221,7 @@ def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, mo
     assert [held for _, held in seen] == [2, 4, 5]
     names = [part.name for part in samples.inventory().parts]
     assert [parts for parts, _ in seen] == [[names[0]] * 2, [names[1]] * 2, [names[2]]]
-    monkeypatch.setattr(module, "FLUSH_S", 0.0)
+    monkeypatch.setattr(sample_writer, "FLUSH_S", 0.0)
     with samples.writing({}) as writer:
         writer.claim(["q"], 2)
         writer.add(completion("q"))
@@ -249,7 +250,7 @@ def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
 
 
 def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
-    monkeypatch.setattr(module, "_FLUSH_ROWS", 2)
+    monkeypatch.setattr(sample_writer, "_FLUSH_ROWS", 2)
     write_bytes = Path.write_bytes
     room = iter([True, False, False])
 

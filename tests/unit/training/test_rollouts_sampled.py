@@ -6,7 +6,7 @@ from toy_policy import weights
 
 from sage_cli.errors import TrainingError
 from sage_cli.models.loading import attach_lora, load_model
-from sage_cli.sampling import attention, decoder
+from sage_cli.sampling import attention, decoder, token_memory
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.model import LoraSection
 from sage_cli.settings.rollout import RolloutSection
@@ -101,13 +101,13 @@ def test_products_in_bfloat16_cast_each_weight_once_and_keep_scores_in_float32(
             seen[name].append((module.weight.data_ptr(), module.weight.dtype))
 
         layer.register_forward_hook(note)
-    attend = attention.CohortMemory.attend
+    attend = token_memory.CohortMemory.attend
 
     def attending(self, layer, *states):
         scored.update(values.dtype for values in states)
         return attend(self, layer, *states)
 
-    monkeypatch.setattr(attention.CohortMemory, "attend", attending)
+    monkeypatch.setattr(token_memory.CohortMemory, "attend", attending)
     # rows are counted in the memory that the cast weights leave
     monkeypatch.setattr(decoder, "fitting_rows", lambda *_: note(layers["up"], name="up"))
     with torch.autocast("cpu", torch.bfloat16):

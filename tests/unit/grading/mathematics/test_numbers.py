@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.grading.mathematics.notation import normalise
-from sage_cli.grading.mathematics.numbers import _UNITS, read_number, read_unit, same_unit
+from sage_cli.grading.mathematics.numbers import read_number
+from sage_cli.grading.mathematics.units import _UNITS, read_unit, same_unit
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.grading.mathematics.notation import normalise
-from sage_cli.grading.mathematics.structure import as_answer, read_solutions
+from sage_cli.grading.mathematics.solutions import as_answer, read_solutions
 
 
 @pytest.mark.parametrize(

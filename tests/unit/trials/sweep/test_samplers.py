@@ -3,8 +3,9 @@
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from sage_cli.trials.sweep.samplers import OptunaSpace, ordered_lists
 from sage_cli.trials.sweep.space import Range, Space, Values
-from sage_cli.trials.sweep.study import OptunaSpace, Study, ordered_lists
+from sage_cli.trials.sweep.study import Study
 from sage_cli.trials.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.6, 0.2, 0.4))

@@ -7,9 +7,11 @@ from itertools import islice
 import optuna
 import pytest
 
+from sage_cli.trials.sweep.journal import JOURNAL, open_journal
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
+from sage_cli.trials.sweep.samplers import pruner
 from sage_cli.trials.sweep.space import Range, Space, Values, point_key
-from sage_cli.trials.sweep.study import JOURNAL, Study, open_journal, pruner
+from sage_cli.trials.sweep.study import Study
 from sage_cli.trials.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
