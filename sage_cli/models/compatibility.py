@@ -298,7 +298,7 @@ def own_controls(
 ) -> tuple[list[Policy], list[str]]:
     """Return the own controls of a side's method that are on no side, and a note on them.
 
-    An own control is the same method and anchor without the guide, from the same initial policy,
+    An own control is the same method and KL term without the guide, from the same initial policy,
     trained with any seed. The newest of each seed of the side is taken, else the newest of all. A
     method without a guide has none.
     """
@@ -325,7 +325,7 @@ def own_controls(
     whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
     own = {seeds[run]: run for run in whole if run in of_seeds}
     return [Policy.of_run(run) for run in own.values() or whole[-1:]], [
-        f"{label}'s unguided baseline (the same method and anchor without the guide) is not "
+        f"{label}'s unguided baseline (the same method and KL term without the guide) is not "
         f"compared: {command}"
     ]
 
