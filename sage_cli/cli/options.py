@@ -252,7 +252,7 @@ def load_config(
 
     Raises ConfigurationError for a value that `command` never reads.
     """
-    from sage_cli.config.load import check_settings_read
+    from sage_cli.config.unread_settings import check_settings_read
 
     loaded = load_typed(presets, config, sets, **flags)
     if command is not None:

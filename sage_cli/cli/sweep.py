@@ -104,7 +104,8 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
-    from sage_cli.config.load import check_settings_read, require_named_model
+    from sage_cli.config.load import require_named_model
+    from sage_cli.config.unread_settings import check_settings_read
     from sage_cli.trials.sweep.plan import plan_sweep, start_from
     from sage_cli.trials.sweep.read_space import guide_of, searched_settings
     from sage_cli.trials.sweep.run import run_sweep
@@ -211,7 +212,7 @@ def show(name: _Name, runs: options.RunRoot = None, json: options.Json = False) 
         return
     from sage_cli.reports.provenance import sampled_as
     from sage_cli.reports.terminal import print_table
-    from sage_cli.trials.sweep.report import sweep_tables
+    from sage_cli.trials.sweep.result_tables import sweep_tables
 
     if sweep.driven_by:
         console.print("The report of the previous process:", style="dim")

@@ -9,8 +9,9 @@ from typing import Any
 from rich.markup import escape
 
 from sage_cli.config.consent import JUDGE, require_files, without_consent
-from sage_cli.config.load import check_settings_read, load, runs_root
+from sage_cli.config.load import load, runs_root
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.unread_settings import check_settings_read
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.policy import named_policy, named_run, stored_settings
 from sage_cli.settings.k_values import capped_ks, parse_ks

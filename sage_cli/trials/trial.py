@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.load import not_read
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.unread_settings import not_read
 from sage_cli.models.planned import planned_base, rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.store.run import Runs

@@ -18,7 +18,8 @@ from sage_cli.store.json_files import CorruptFileError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
-from sage_cli.trials.sweep.report import SweepResult, sweep_tables
+from sage_cli.trials.sweep.result import SweepResult
+from sage_cli.trials.sweep.result_tables import sweep_tables
 from sage_cli.trials.task import TaskState, stored_states
 from sage_cli.view.stored_runs import LineStyle, is_one_part, look_of
 

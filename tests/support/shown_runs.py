@@ -23,7 +23,8 @@ from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.json_files import write_object
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
-from sage_cli.trials.sweep.report import Axis, SweepResult, SweepTrial, TrialFailure, document_of
+from sage_cli.trials.sweep.report import document_of
+from sage_cli.trials.sweep.result import Axis, SweepResult, SweepTrial, TrialFailure
 
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {

@@ -6,13 +6,8 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.json_files import write_json
-from sage_cli.trials.sweep.report import (
-    Axis,
-    CountedTrial,
-    TrialFailure,
-    document_of,
-    sweep_result,
-)
+from sage_cli.trials.sweep.report import document_of
+from sage_cli.trials.sweep.result import Axis, CountedTrial, TrialFailure, sweep_result
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

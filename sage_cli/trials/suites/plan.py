@@ -9,9 +9,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.load import NOT_READ_BY, changed, load, typed
+from sage_cli.config.load import changed, load, typed
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.unread_settings import NOT_READ_BY
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
 from sage_cli.reports.labels import seed_title

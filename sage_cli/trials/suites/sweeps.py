@@ -22,7 +22,7 @@ from sage_cli.trials.task import DONE, RL, TO_DO, Task
 from sage_cli.trials.trial import Trial
 
 if TYPE_CHECKING:
-    from sage_cli.trials.sweep.report import SweepTrial
+    from sage_cli.trials.sweep.result import SweepTrial
 
 
 FRESH = 1000

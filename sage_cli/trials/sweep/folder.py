@@ -20,7 +20,7 @@ from sage_cli.store.names import full_name
 from sage_cli.store.sweep_runs import FactValue, SweepEntry, SweepRuns
 
 if TYPE_CHECKING:
-    from sage_cli.trials.sweep.report import SweepResult
+    from sage_cli.trials.sweep.result import SweepResult
 
 STATE, TASKS = "state.json", "tasks"
 """The driver's state for readers, and the folder of configurations and logs."""
@@ -127,7 +127,7 @@ class SweepFolder:
 
         Raises StoreError if it is corrupt, or of a version of sage that wrote it otherwise.
         """
-        from sage_cli.trials.sweep.report import from_data
+        from sage_cli.trials.sweep.result import from_data
 
         data = self._held(REPORT)
         try:

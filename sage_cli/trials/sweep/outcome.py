@@ -14,14 +14,14 @@ from sage_cli.problems.registry import shown_name
 from sage_cli.reports.document import Document
 from sage_cli.store.run import Run
 from sage_cli.trials.sweep.plan import Sweep
-from sage_cli.trials.sweep.report import (
+from sage_cli.trials.sweep.report import document_of
+from sage_cli.trials.sweep.result import (
     Axis,
     CountedTrial,
     LearningCurve,
     ShownState,
     SweepTrial,
     TrialFailure,
-    document_of,
     sweep_result,
 )
 from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, trial_values

@@ -14,7 +14,7 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.store.json_files import write_json
 from sage_cli.store.locks import driver
 from sage_cli.trials.sweep.folder import SweepFolder
-from sage_cli.trials.sweep.report import SweepTrial
+from sage_cli.trials.sweep.result import SweepTrial
 
 TRIALS = (
     done(at(GRID, 0.8, 0.1), 1, -1.5),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sage_cli.config.load import changed, check_settings_read, load
+from sage_cli.config.load import changed, load
+from sage_cli.config.unread_settings import check_settings_read
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in

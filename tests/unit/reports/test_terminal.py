@@ -14,7 +14,7 @@ from sage_cli.reports.estimate import Estimate, p_value
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Detail, Row, Table, columns
 from sage_cli.reports.terminal import narrowed, print_document
-from sage_cli.trials.sweep.report import SweepTrial
+from sage_cli.trials.sweep.result import SweepTrial
 
 TABLE = Table(
     "A_1 & more",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.load import changed, check_settings_read, load
+from sage_cli.config.load import changed, load
+from sage_cli.config.unread_settings import check_settings_read
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.run import Runs

@@ -14,7 +14,7 @@ from sage_cli.trials.suites.dry_run import plan_suite
 from sage_cli.trials.suites.plan import Overrides, prepare_suite
 from sage_cli.trials.suites.report import report_suite
 from sage_cli.trials.suites.sweeps import sweeps_of
-from sage_cli.trials.sweep.report import Axis
+from sage_cli.trials.sweep.result import Axis
 from sage_cli.view.page_file import write_page
 
 AXES = (Axis("tau", "guide.tau", (0.8, 1.2, 2.0)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5)))

@@ -14,7 +14,7 @@ from sage_cli.trials.suites.dry_run import plan_suite
 from sage_cli.trials.suites.plan import Overrides, prepare_suite
 from sage_cli.trials.suites.sweeps import FRESH, prepare_tuned
 from sage_cli.trials.sweep.folder import sweep_folder
-from sage_cli.trials.sweep.report import Axis
+from sage_cli.trials.sweep.result import Axis
 
 RATE = "rl.learning_rate"
 SUITE = """

@@ -13,7 +13,7 @@ from sage_cli.store.json_files import json_text
 from sage_cli.store.run import Run
 from sage_cli.trials.sweep.outcome import POINTS, learning_curve, lost, outcome
 from sage_cli.trials.sweep.plan import Sweep, prepare_sweep
-from sage_cli.trials.sweep.report import from_data
+from sage_cli.trials.sweep.result import from_data
 
 OUTCOME = "sage_cli.trials.sweep.outcome"
 TAUS = (0.1, 0.2, 0.3, 0.4)

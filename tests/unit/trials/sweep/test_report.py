@@ -10,15 +10,8 @@ from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.figures.style import outputs
-from sage_cli.trials.sweep.report import (
-    ALIKE,
-    BEST,
-    LOWEST,
-    Axis,
-    SweepResult,
-    SweepTrial,
-    draw_heatmaps,
-)
+from sage_cli.trials.sweep.heatmap import ALIKE, BEST, LOWEST, draw_heatmaps
+from sage_cli.trials.sweep.result import Axis, SweepResult, SweepTrial
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 

@@ -13,7 +13,8 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table_files import to_csv
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.json_files import json_text
-from sage_cli.trials.sweep.report import Axis, LearningCurve, SweepTrial, document_of, from_data
+from sage_cli.trials.sweep.report import document_of
+from sage_cli.trials.sweep.result import Axis, LearningCurve, SweepTrial, from_data
 
 RANGES = (
     Axis("tau", "guide.tau", low=0.2, high=0.8),
