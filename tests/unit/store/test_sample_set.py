@@ -1,14 +1,9 @@
 """Sample sets: what several writers share, and one sample for each problem and index."""
 
-import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,108 +13,11 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import claims, sample_writer
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.claims import Claims
 from sage_cli.store.inventory_index import load_index
-from sage_cli.store.locks import EXPIRY_S
 from sage_cli.store.sample_parts import name_strangers
 from sage_cli.store.sample_set import SampleSet
-
-CLAIM = """
-import sys
-from pathlib import Path
-from sage_cli.store.claims import Claims
-claims = Claims(Path(sys.argv[1]))
-with claims.registered():
-    with claims.mutex():
-        claims.take({"a": [0, 1]})
-    print(claims.token, flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def claiming(folder, before=""):
-    """Another process that claims samples, and its token."""
-    program = f"{before}{CLAIM}"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as other:
-        yield other, other.stdout.readline().strip()
-
-
-def others(claims):
-    with claims.mutex():
-        return {token: dict(claim.indices) for token, claim in claims.others().items()}
-
-
-def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path):
-    first, second = Claims(tmp_path), Claims(tmp_path)
-    with second.registered():
-        with first.registered():
-            with first.mutex():
-                first.take({"a": [3]})
-            assert others(second) == {first.token: {"a": [3]}}
-            with first.mutex():
-                first.take({"b": [1]})
-            assert others(second) == {first.token: {"b": [1]}}
-            with first.mutex():
-                first.take({})
-            assert others(second) == {first.token: {}}
-            assert others(first) == {second.token: {}}
-        assert others(second) == {}
-    assert [file.name for file in (tmp_path / "claims").iterdir()] == ["mutex"]
-
-
-def test_a_killed_writers_claim_is_void_and_removed(tmp_path):
-    mine = Claims(tmp_path)
-    with mine.registered(), claiming(tmp_path) as (other, token):
-        with mine.mutex():
-            (claim,) = mine.others().values()
-        assert claim.indices == {"a": [0, 1]}
-        assert f"process {other.pid} on " in claim.holder
-        assert list((tmp_path / "claims").glob(f"{token}.*"))
-        other.kill()
-        other.wait()
-        assert others(mine) == {}
-        assert not list((tmp_path / "claims").glob(f"{token}.*"))
-
-
-def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path):
-    mine = Claims(tmp_path)
-    elsewhere = "from other_host import elsewhere\nelsewhere('b')\n"
-    with mine.registered(), claiming(tmp_path, elsewhere) as (other, token):
-        other.kill()
-        other.wait()
-        assert others(mine) == {token: {"a": [0, 1]}}
-        sign = tmp_path / "claims" / f"{token}.lock.lease"
-        os.utime(sign, (then := time.time() - EXPIRY_S - 1, then))
-        assert others(mine) == {}
-        assert not sign.exists()
-
-
-def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path):
-    mine = Claims(tmp_path)
-    mine.require()  # not yet one of the writers
-    with mine.registered():
-        mine.require()
-        for file in (tmp_path / "claims").glob(f"{mine.token}.*"):
-            file.unlink()  # as another host's writer does, which heard nothing for long
-        with pytest.raises(StoreError, match="was taken over"):
-            mine.require()
-
-
-@pytest.mark.parametrize("torn", ["", '{"holder": "pro', "[]", '{"holder": "me", "indices": 3}'])
-def test_a_torn_claim_claims_nothing(tmp_path, torn):
-    first, second = Claims(tmp_path), Claims(tmp_path)
-    with first.registered(), second.registered():
-        (tmp_path / "claims" / f"{first.token}.json").write_text(torn)
-        assert others(second) == {first.token: {}}
 
 
 def test_half_written_files_go_but_not_a_living_writers(tmp_path):
@@ -134,98 +32,9 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
     assert [file for file in (dead, former, alive) if file.exists()] == [alive]
 
 
-def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "_PATIENCE_S", 0.1)
-    refused = pytest.raises(StoreError, match="claims")
-    with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
-        pass
-    assert "stopped process" in str(caught.value.next_step)
-
-
 @pytest.fixture
 def samples(tmp_path):
     return SampleSet(tmp_path, IDENTITY)
-
-
-def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
-    monkeypatch.setattr(sample_writer, "CHUNK", 3)
-    put(samples, completion("a", 1))
-    with samples.writing({}) as writer:
-        shares = []
-        while share := writer.claim(["a", "b"], 4):
-            shares.append(share)
-            for problem, indices in share.items():
-                for index in indices:
-                    writer.add(completion(problem, index))
-    assert shares == [{"a": (0, 2, 3)}, {"b": (0, 1, 2)}, {"b": (3,)}]
-
-
-def test_two_writers_share_and_each_sees_what_the_other_stored(samples, tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_writer, "CHUNK", 2)
-    with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
-        assert first.claim(["a"], 5) == {"a": (0, 1)}
-        assert second.claim(["a"], 5) == {"a": (2, 3)}
-        first.add(completion("a", 0))
-        first.add(completion("a", 1))
-        assert first.claim(["a"], 5) == {"a": (4,)}
-        second.add(completion("a", 2))
-        second.add(completion("a", 3))
-        first.add(completion("a", 4))
-        first.flush()
-        assert second.claim(["a"], 5) == {}
-    assert sorted(row.index for row in samples.completions()) == [0, 1, 2, 3, 4]
-
-
-def test_what_was_claimed_and_not_drawn_is_left_out_but_free_for_others(samples, tmp_path):
-    with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
-        assert first.claim(["a"], 2) == {"a": (0, 1)}
-        first.add(completion("a", 1))
-        assert first.claim(["a"], 3) == {"a": (2,)}
-        assert second.claim(["a"], 3) == {"a": (0,)}
-
-
-@pytest.mark.parametrize("index", [0, 5])
-def test_a_sample_twice_or_not_asked_for_is_refused(samples, index):
-    with samples.writing({}) as writer:
-        writer.claim(["a"], 2)
-        writer.add(completion("a", 0))
-        with pytest.raises(StoreError, match=f"sample {index} of problem a was sampled twice"):
-            writer.add(completion("a", index))
-
-
-def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
-    samples.folder.mkdir(parents=True)
-    leftover = samples.folder / f".part-000000-aa.parquet.{os.getpid()}.tmp"
-    leftover.write_bytes(b"half")
-
-    with pytest.raises(KeyboardInterrupt), samples.writing({}) as writer:  # noqa: PT012
-        writer.claim(["a"], 3)
-        writer.add(completion("a", 0))
-        raise KeyboardInterrupt
-    assert [row.index for row in samples.completions()] == [0]
-    assert not leftover.exists()
-
-
-def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
-    monkeypatch.setattr(sample_writer, "_FLUSH_ROWS", 2)
-    seen = []
-
-    def stored(rows):
-        seen.append(([row.part for row in rows], len(list(samples.completions()))))
-
-    with samples.writing({}, stored) as writer:
-        writer.claim(["p"], 5)
-        for index in range(5):
-            writer.add(completion(index=index))
-        assert [held for _, held in seen] == [2, 4]
-    assert [held for _, held in seen] == [2, 4, 5]
-    names = [part.name for part in samples.inventory().parts]
-    assert [parts for parts, _ in seen] == [[names[0]] * 2, [names[1]] * 2, [names[2]]]
-    monkeypatch.setattr(sample_writer, "FLUSH_S", 0.0)
-    with samples.writing({}) as writer:
-        writer.claim(["q"], 2)
-        writer.add(completion("q"))
-        assert len(samples.inventory().parts) == 4
 
 
 def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples):
@@ -247,29 +56,6 @@ def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
         assert writer.claim(["a"], 3) == {"a": (0, 1)}
         assert writer.claim(["a"], 4) == {"a": (3,)}
     assert torn.with_name(f"{torn.name}.damaged").is_file()
-
-
-def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
-    monkeypatch.setattr(sample_writer, "_FLUSH_ROWS", 2)
-    write_bytes = Path.write_bytes
-    room = iter([True, False, False])
-
-    def limited(path, content):
-        if next(room):
-            return write_bytes(path, content)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", limited)
-
-    full = pytest.raises(StoreError, match="No space left on device")
-    with full, samples.writing({}) as writer:
-        writer.claim(["p"], 5)
-        for index in range(5):
-            writer.add(completion(index=index))
-    assert samples.inventory().missing("p", 5) == (2, 3, 4)
-    monkeypatch.undo()
-    with samples.writing({}) as writer:
-        assert writer.claim(["p"], 5) == {"p": (2, 3, 4)}
 
 
 def again(samples):
@@ -395,8 +181,14 @@ def test_an_unreadable_part_is_named_and_not_set_aside(samples, monkeypatch):
 
 
 GRADER = {"mode": "strict"}
+
+
 IDS = ("a", "b", "c")
+
+
 KEYS = [(problem, index) for problem in "ab" for index in range(5)]
+
+
 COPIES = ("part-00000000-000000-{}.parquet", "part-ffffffff-000009-{}.parquet", "part-copy.parquet")
 """Names of copies: sorted before all parts, sorted after them, and no part's name."""
 
