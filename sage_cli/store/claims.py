@@ -23,7 +23,7 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Claim:
+class SampleClaim:
     """Samples (indices by problem) that a living process is about to sample."""
 
     holder: str
@@ -72,7 +72,7 @@ class Claims:
                 ) from None
             yield
 
-    def others(self) -> dict[str, Claim]:
+    def others(self) -> dict[str, SampleClaim]:
         """Return the other living writers' claims by token, remove dead ones. Needs the mutex."""
         alive = {}
         for lock in sorted(self._folder.glob("*.lock")):
@@ -103,13 +103,13 @@ class Claims:
                 self._own.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Claim:
+def _read(path: Path) -> SampleClaim:
     """Return a file's claim; empty if absent or corrupt, since a repeated sample counts once."""
     try:
         claim = json_value(path.read_bytes())
-        return Claim(claim["holder"], dict(claim["indices"]))
+        return SampleClaim(claim["holder"], dict(claim["indices"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return Claim("", {})
+        return SampleClaim("", {})
 
 
 def _remove(claim: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.errors import StoreError
-from sage_cli.store.claims import Claim, Claims
+from sage_cli.store.claims import Claims, SampleClaim
 from sage_cli.store.completion import Completion
 from sage_cli.store.inventory import Inventory
 from sage_cli.store.inventory_index import refreshed
@@ -115,7 +115,7 @@ class SampleWriter:
             set_aside(self._folder / name)
 
     def _share(
-        self, problem_ids: Sequence[str], n: int, others: Mapping[str, Claim]
+        self, problem_ids: Sequence[str], n: int, others: Mapping[str, SampleClaim]
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)

@@ -25,7 +25,7 @@ from sage_cli.metrics.ranking import (
 )
 from sage_cli.settings.objective import Objective
 
-Value = float | int | str | bool
+SettingValue = float | int | str | bool
 ShownState = Literal["done", "missing", "failed", "pruned", "running", "left"]
 _SYMBOLS = {"tau": "τ", "rho": "ρ"}
 ADDED = {"whole_k"}
@@ -38,7 +38,7 @@ class Axis:
 
     name: str
     key: str
-    values: tuple[Value, ...] | None = None
+    values: tuple[SettingValue, ...] | None = None
     low: float | None = None
     high: float | None = None
     log: bool = False
@@ -82,7 +82,7 @@ class SweepTrial:
     trial was pruned.
     """
 
-    settings: Mapping[str, Value]
+    settings: Mapping[str, SettingValue]
     state: ShownState
     values: Mapping[str, float] | None = None
     intervals: Mapping[str, tuple[float, float]] | None = None

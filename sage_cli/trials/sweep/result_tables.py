@@ -11,7 +11,7 @@ from sage_cli.metrics.ranking import (
 from sage_cli.reports.estimate import UNDEFINED, Estimate
 from sage_cli.reports.passk import whole_sample_words
 from sage_cli.reports.tables import Cell, Column, Row, Table
-from sage_cli.trials.sweep.result import Axis, SweepResult, SweepTrial, Value
+from sage_cli.trials.sweep.result import Axis, SettingValue, SweepResult, SweepTrial
 
 WORDS = {"left": "not run yet", "running": "running"}
 
@@ -25,7 +25,7 @@ def describe_trial(trial: SweepTrial, axes: Sequence[Axis]) -> str:
     )
 
 
-def value_text(value: Value) -> str:
+def value_text(value: SettingValue) -> str:
     """Return a setting's value as text, numbers with four digits."""
     if isinstance(value, bool):
         return str(value).lower()
