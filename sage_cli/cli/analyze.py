@@ -23,7 +23,9 @@ def command(
     names: options.Names = None,
     base: Annotated[
         str | None,
-        typer.Option(help="Model to compare with (default: the first run's initial policy)."),
+        typer.Option(
+            help="The base: the model to compare with (default: the first run's initial policy)."
+        ),
     ] = None,
     problem: Annotated[
         list[str] | None, typer.Option(help="Show only problems whose ID begins with this text.")
@@ -97,3 +99,6 @@ def _list(json: bool) -> None:
     for analysis in ANALYSES.values():
         table.add_row(f"[bold]{analysis.name}[/]", analysis.says)
     console.print(table)
+    console.print(
+        "the base is the model of --base, by default the first run's initial policy", style="dim"
+    )

@@ -247,7 +247,7 @@ def command_named(name: str) -> Any:
     command: Any = get_command(app)
     command.name = name
     command.epilog = COMMANDS[name].epilog
-    _take_types_from_flags(command)
+    _tidy_help(command)
     return command
 
 
@@ -258,13 +258,15 @@ def _without_types_of_flags(options: list[Any]) -> list[Any]:
     return options
 
 
-def _take_types_from_flags(command: Any) -> None:
-    """Leave the type of flags out of help texts: they take no value."""
+def _tidy_help(command: Any) -> None:
+    """Leave the type of flags out of help texts, where they take no value, and fill paragraphs."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     # the option of its help is made when it is first asked for
     command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))
     _without_types_of_flags([*command.params, command._help_option])
     for inner in getattr(command, "commands", {}).values():
-        _take_types_from_flags(inner)
+        _tidy_help(inner)
 
 
 prepare()

@@ -9,7 +9,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import check_gpu_option
-from sage_cli.cli.printing import show_plan, show_report
+from sage_cli.cli.printing import ShowNotes, show_plan, show_report
 
 PAPERS_SEEDS = 5
 """Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
@@ -45,6 +45,7 @@ def command(
     runs: options.RunRoot = None,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
+    notes: ShowNotes = False,
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
@@ -67,4 +68,4 @@ def command(
         return
     with Live() as live:
         report = measure_table(models, live, paper=paper, k_samples=protocol == "paper")
-    show_report(report, json)
+    show_report(report, json, notes=notes)

@@ -84,6 +84,8 @@ def show_plan(
     for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         for name, value in stage.facts.items():
+            if (name, value) == ("compat", "none"):
+                continue  # JSON says it; a reader need not learn what it would be
             text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
             table.add_row(PLAN_LABELS.get(name, name), text)
         console.print(f"[bold]{PLAN_LABELS.get(stage.title, stage.title)}[/]", table)
@@ -92,6 +94,18 @@ def show_plan(
         console.print(
             "[yellow]not ready:[/] without --dry-run, this command is refused now, because "
             f"{escape(refused.cause)} ({escape(refused.next_step or '')})",
+            soft_wrap=True,
+        )
+
+
+def show_offline_tracker(run: Run) -> None:
+    """Print where W&B's offline files of a run are, and what uploads them; nothing without any."""
+    offline = sorted((run.folder / "wandb").glob("offline-run-*"))
+    if offline:
+        console.print(
+            f"W&B is offline: `wandb sync {escape(str(offline[-1]))}` uploads the run "
+            "(--set tracking.wandb=online or off)",
+            style="dim",
             soft_wrap=True,
         )
 

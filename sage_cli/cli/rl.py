@@ -7,7 +7,7 @@ from typing import Annotated
 from sage_cli.cli import options
 from sage_cli.cli.console import console
 from sage_cli.cli.options import METHOD, TRAINING, check_gpu_option, option
-from sage_cli.cli.printing import show_plan, show_trained
+from sage_cli.cli.printing import show_offline_tracker, show_plan, show_trained
 
 TrainingCompat = Annotated[
     str | None,
@@ -114,3 +114,5 @@ def command(
         run = training.execute(live, fresh=fresh)
     more = "" if measure else f"  (`sage passk {run.id}` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
+    if not json:
+        show_offline_tracker(run)

@@ -80,23 +80,34 @@ def list_(
     }
     longest = max((len(word) for words in settings.values() for word in words), default=0)
     differing = Column("settings that differ", overflow="fold", min_width=min(longest, LONGEST))
-    parents = Column("parent", no_wrap=True, max_width=PARENT_WIDTH)
-    table = Table(ids, "status", "steps", "time", differing, parents, box=None)
+    parents = dict.fromkeys(filter(None, (facts.about["parent"] for facts in ordered)))
+    # what every row says is said once, below the table, so that the others have its room
+    parent = Column("parent", no_wrap=True, max_width=PARENT_WIDTH)
+    table = Table(ids, "status", "steps", "time", box=None)
+    table.columns += [differing] * bool(longest) + [parent] * (len(parents) > 1)
     for facts in ordered:
         run = facts.run
-        table.add_row(
+        cells = [
             run.id,
             facts.about["status"],
             str(int(run.metrics.latest(compared=True).get("step", 0))),
             f"{facts.about['seconds'] or 0:,.0f} s",
-            escape(" ".join(settings[run.id])),
-            escape(str(facts.about["parent"] or "")),
-        )
+        ]
+        cells += [escape(" ".join(settings[run.id]))] if longest else []
+        cells += [escape(str(facts.about["parent"] or ""))] if len(parents) > 1 else []
+        table.add_row(*cells)
     if not listed:
         console.print(f"{store.root.resolve()} contains no runs yet; `sage rl` trains one")
         return
     console.print(table)
-    console.print("for other columns: --columns guide.tau,rl.seed,pass@1", style="dim")
+    if len(parents) == 1:
+        console.print(
+            f"every run that has a parent started from {escape(str(*parents))}", style="dim"
+        )
+    console.print(
+        "`sage runs show RUN` shows one; for other columns: --columns guide.tau,rl.seed,pass@1",
+        style="dim",
+    )
 
 
 def _listed(run: Run) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sage_cli.cli import options
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.live import Live, doing
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def show(
     """Show stored completions with their problems and grades, without sampling or grading.
 
     `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
-    {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
+    {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}. The status "right" is
+    what `--grade` calls correct; `--grade right` is read, too.
     """
     from sage_cli.evaluation.shown_samples import SOME_KEPT, samples_show, training_show
     from sage_cli.grading.grades import STATUSES, status_in_words
@@ -107,6 +109,13 @@ def show(
         about = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
         about += ", truncated" if sample.completion.finish_reason == "length" else ""
         _print(sample.status, told, about, sample.problem.question, sample.completion.text)
+    shown = {sample.problem.id for sample in samples}
+    if len(samples) == limit:
+        console.print(
+            f"\n[dim]these are the first {counted(limit, 'completion')}, of "
+            f"{counted(len(shown), 'problem')}: --limit N shows more, --problem ID those of a "
+            "problem, and --grade wrong those that are wrong[/]"
+        )
 
 
 def _print(grade: str, told: str, about: str, question: str, completion: str) -> None:

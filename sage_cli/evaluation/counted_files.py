@@ -117,7 +117,7 @@ def _read(path: Path, reading: ReadOptions, judge: FileJudge | None) -> CountedF
     if not path.is_file():
         raise DataError(
             f"there is no file {path}",
-            "check the path; beside files, only `sage compare` takes the names of runs",
+            "check the path; only `sage compare` and `sage power` take files and runs together",
         )
     if _holds_counts(path, reading):
         return CountedFile(path, read_counts(path, reading.fields))

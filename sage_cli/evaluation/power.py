@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation import counted_files
 from sage_cli.evaluation.counted_files import CountedFile
@@ -62,7 +64,7 @@ def power(
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
     typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
-    with progress.doing("counting what is stored of the bases"):
+    with progress.doing("counting stored samples"):
         bases, provenance, files = stored_bases(evaluation, names, scores, reading, progress)
     fewest = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
     ks = typed_ks or tuple(k for k in KS if k <= max(fewest, 1))
@@ -73,7 +75,7 @@ def power(
     question = Question(designs, ks, evaluation.config.evaluation.confidence)
     results = []
     for label, benchmark, counts in bases:
-        with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
+        with progress.doing(f"computing the smallest gain over {label} on {benchmark}"):
             results.append(Base.from_counts(label, benchmark, counts, question))
     counted_bases = [
         [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
@@ -192,13 +194,14 @@ def power_document(bases: Sequence[Base], question: Question, provenance: Proven
             else "power": table
             for base, table in zip(bases, tables, strict=True)
         },
-        notes=_notes(question),
+        notes=_notes(bases, question),
     )
 
 
 def power_table(base: Base, question: Question) -> Table:
     """Return a row per design: problems, samples, seeds, and the smallest gain at each k."""
-    gains = (Column(f"pass@{k}", "min. detectable gain") for k in question.ks)
+    # the title says what the columns are; files have no title beside a column
+    gains = (Column(f"min. detectable gain pass@{k}", label=f"pass@{k}") for k in question.ks)
     rows = tuple(
         Row((design.problems, design.samples, design.seeds, *map(Estimate, smallest_K.tolist())))
         for design, smallest_K in zip(question.designs, base.smallest_QK, strict=True)
@@ -231,19 +234,20 @@ def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
     return {} if values_PK is None else dict(zip(valid, map(float, values_PK.mean(0)), strict=True))
 
 
-def _notes(question: Question) -> tuple[str, ...]:
+def _notes(bases: Sequence[Base], question: Question) -> tuple[str, ...]:
+    undefined = any(np.isnan(base.smallest_QK).any() for base in bases)
     return (
         *_alone(question),
         f"a paired test at {1 - question.confidence:.0%} two-sided detects a gain of this size in "
-        f"{POWER:.0%} of repetitions; it compares the initial with the trained policy, on the same "
-        "problems",
-        "we assume problems like these, and training that shifts the problems' log-odds by "
+        f"{POWER:.0%} of repetitions; it compares the counted model with another, for "
+        "example the one that RL makes of it, on the same problems",
+        "we assume problems like these, and a difference that shifts the problems' log-odds by "
         f"normally distributed amounts with standard deviation {HETEROGENEITY:g}",
         "the samples of both policies are assumed to be independent; with equal evaluation seeds "
         "they share their random numbers, so that a slightly smaller gain is detected",
         "this compares two models, not two methods: variation between training seeds is not "
         "included; --training-seeds plans for it",
-        "–: k exceeds the number of samples, or no gain is large enough to be detected",
+        *(["–: k exceeds the number of samples, or no gain is large enough"] if undefined else []),
     )
 
 

@@ -75,6 +75,6 @@ class Clipping:
         if steps_per_batch > 1 or not self.clip or usual:
             return []
         return [
-            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} has no effect: with "
+            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} has no effect with "
             f"{ONE_UPDATE} ({MORE_UPDATES})"
         ]

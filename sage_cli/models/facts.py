@@ -144,7 +144,9 @@ def kl_term_brought(config: SageConfig) -> str:
     if anchor.kl == "none" or anchor.beta == 0:
         lacks = "anchor.kl is none" if anchor.kl == "none" else "anchor.beta is 0"
         lacks = lacks if brings_its_own else f"{algo} has no KL term of its own"
-        return f"{lacks}, so nothing anchors this run (a guide's unguided baseline is {baseline})"
+        return (
+            f"{lacks}, so nothing anchors this run; the unguided baseline of a guide is {baseline}"
+        )
     if guide == "none":
         return ""
     does = (

@@ -14,6 +14,7 @@ from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
 from sage_cli.reports.estimate import Estimate, Scores
 from sage_cli.reports.grades import grade_notes, record
+from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import evaluation_tables, published, published_scores
 from sage_cli.reports.table_files import to_records
@@ -122,15 +123,15 @@ def evaluation_table(
     """Return a row per model, a column per benchmark and k, and the unweighted averages.
 
     Benchmarks and ks are those of `results`; the rows of `beside` (section -> label -> scores)
-    follow, with "–" for missing numbers. An average with a missing benchmark is undefined.
+    follow, with "–" for missing numbers. An average with a missing benchmark is undefined. Of many
+    ks the terminal shows the powers of two.
     """
     names = dict.fromkeys(name for scores in results.values() for name in scores)
     benchmarks = [name for name in names if name != _AVERAGE]
     ks = sorted({k for scores in results.values() for by_k in scores.values() for k in by_k})
+    shown, groups = powers_of_two(ks), [*benchmarks, *([_AVERAGE] if len(benchmarks) > 1 else [])]
     columns = [Column("model")]
-    columns += [Column(f"pass@{k}", benchmark) for benchmark in benchmarks for k in ks]
-    if len(benchmarks) > 1:
-        columns += [Column(f"pass@{k}", _AVERAGE) for k in ks]
+    columns += [Column(f"pass@{k}", group, detail=k not in shown) for group in groups for k in ks]
     rows = [_row(label, scores, benchmarks, ks) for label, scores in results.items()]
     rows += [
         _row(label, scores, benchmarks, ks, section)

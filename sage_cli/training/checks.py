@@ -93,6 +93,8 @@ class RlChecks:
             log.warning("%s", warning)
         config.rl.require_problems([problem.working for problem in problems], config.data.rl)
         converted = sum(problem.gold_text is not None for problem in problems)
+        if not converted:
+            return f"all {len(problems):,} golds are the file's own; none is read from a solution"
         return f"{converted:,} of {len(problems):,} golds were extracted from worked solutions"
 
     def _validation(self) -> str:

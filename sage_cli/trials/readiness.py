@@ -12,6 +12,7 @@ from sage_cli.evaluation.answer_format import check_answer_format
 from sage_cli.evaluation.benchmarks import check_benchmarks, judge_of
 from sage_cli.evaluation.gold_kinds import describe_golds
 from sage_cli.models.compatibility import check_fitting_tokenizer
+from sage_cli.models.facts import state
 from sage_cli.models.folders import is_adapter, require_whole_weights
 from sage_cli.models.tokenizer_facts import TokenizerFacts
 from sage_cli.problems.load import load_problems
@@ -58,6 +59,7 @@ class Readiness:
         yield "runs folder", lambda: require_storage(config.run.root)
         yield "packages", self._packages
         yield "model", self._model
+        yield "initial policy", self._initial_policy
         if config.anchor.teacher is not None:
             yield "teacher", self.training.check_teacher
         yield "prompt template", self._template
@@ -115,13 +117,26 @@ class Readiness:
             return f"{start.policy.label}: weights are in {start.policy.files}"
         if isinstance(model, ScratchModel):
             return (
-                f"random initial weights, {model.layers} layers, hidden size {model.hidden}, "
-                f"tokenizer {model.tokenizer}"
+                f"{model.layers} layers, hidden size {model.hidden}, tokenizer {model.tokenizer}; "
+                "SFT begins with random weights"
             )
         require_whole_weights(model.path)
         files = (policy or start.policy).files
         weights = any(files.glob("*.safetensors"))
         return f"{model.path}: weights {'are in' if weights else 'will be downloaded to'} {files}"
+
+    def _initial_policy(self) -> str:
+        """Return the model that RL starts from, and whether it has to be trained first."""
+        start = self.training.start
+        label, run = start.policy.label, start.policy.run
+        if start.init is not None:
+            return f"{label}, which --init names"
+        if start.shipped is not None:
+            return f"{label}, which comes with sage"
+        if run is None:
+            return f"{label}, without SFT"
+        first = "; `sage rl` trains it first, by SFT" if start.needs_training else ""
+        return f"{label}: {state(run)}{first}"
 
     def _template(self) -> str:
         section = self._config.prompt
@@ -132,8 +147,8 @@ class Readiness:
             template = PromptTemplate.from_section(section, self._tokenizer)
         length = len(template.render(SHORT_QUESTION))
         return (
-            f"format {section.format}; for example, the prompt of the question "
-            f"{SHORT_QUESTION!r} has {length} characters"
+            f"format {section.format}, by which the question {SHORT_QUESTION!r} becomes a prompt "
+            f"of {length} characters"
         )
 
     def _demonstrations(self) -> str:

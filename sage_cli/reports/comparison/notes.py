@@ -49,7 +49,10 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
         sentence = f"no crossing is established: {leader} is not below {follower} at any k"
         estimates = [f"{level} {span}"]
     else:
-        sentence = "no crossing is established: the lead before or after it may be due to chance"
+        sentence = (
+            f"no crossing is established: the curves cross near k = {crossing.k:.3g}, but the "
+            "lead before or after it may be due to chance"
+        )
         estimates = [f"estimate {crossing.k:.3g}, {level} {span}"]
     estimates.append(f"{crossing.share:.0%} of the resampled sets of problems cross")
     return [sentence, Detail(f"crossing: {'; '.join(estimates)}")]
@@ -179,8 +182,8 @@ def fragile_notes(difference: Difference, ks: Sequence[int]) -> list[str]:
         return []
     return [
         f"at k = {', '.join(fragile)} the paired test finds a difference, but the conservative "
-        "interval contains 0: problems that are lost completely, and so rare that few or none are "
-        f"among these {difference.problems}, could reverse it; measure more problems"
+        "interval, which allows for problems too rare to be among these "
+        f"{difference.problems:,}, contains 0: measure more problems to be sure"
     ]
 
 

@@ -8,7 +8,9 @@ from typer.testing import CliRunner
 
 from sage_cli import __version__
 from sage_cli.cli.app import app
+from sage_cli.cli.printing import show_offline_tracker
 from sage_cli.settings.presets import preset_names
+from sage_cli.store.run import Runs
 from sage_cli.trials.suites.chapters import chapters, write_report
 from sage_cli.trials.suites.plan import prepare_suite
 from sage_cli.view.api import Api
@@ -50,6 +52,23 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
     assert "dry run: nothing was trained or sampled" in typed.words
     assert len(sage(*words, "--dry-run", "--json").answer["stages"]) == stages
     assert typed.written == []
+
+
+def test_sft_says_that_rl_starts_from_the_policy_that_comes_with_sage(sage):
+    said = "`sage rl` needs no SFT here: it starts from sft-arithmetic-"
+    assert said in sage("sft", "--dry-run").words
+    assert said not in sage("sft", "--dry-run", "--set", "sft.seed=5").words
+    assert "compat" not in sage("rl", "--dry-run").words
+    assert sage("rl", "--dry-run", "--json").answer["stages"][1]["compat"] == "none"
+
+
+def test_wandbs_offline_files_are_named_with_what_uploads_them(tmp_path, capsys):
+    run = Runs(tmp_path).at("rl", "grpo", "1" * 8)
+    show_offline_tracker(run)
+    assert capsys.readouterr().out == ""
+    (run.folder / "wandb/offline-run-1-x").mkdir(parents=True)
+    show_offline_tracker(run)
+    assert f"`wandb sync {run.folder}/wandb/offline-run-1-x` uploads" in capsys.readouterr().out
 
 
 def test_plans_of_the_demo_and_their_arithmetic(sage):

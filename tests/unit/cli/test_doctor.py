@@ -27,6 +27,11 @@ def test_a_check_is_a_line_with_a_mark(sage):
     assert "✓ RL data arithmetic 5 problems" in typed.words
     assert "guide random and method dapo can be loaded" in typed.words
     assert "3 problems of arithmetic" in typed.words
+    assert (
+        ": not trained yet; `sage rl` trains it first, by SFT ✓ " in typed.words
+    )  # data.sft.limit
+    assert "by which the question '1+1=?' becomes a prompt of 5 characters" in typed.words
+    assert "all 5 golds are the file's own" in typed.words
     assert "tiny can run here" in typed.words
     assert typed.stdout.splitlines()[-1].startswith("next: sage rl ")
     assert typed.stdout.splitlines()[-1].endswith("--algo dapo --guide random")
@@ -39,7 +44,10 @@ def test_a_check_is_a_line_with_a_mark(sage):
 
 
 def test_its_json_has_every_check(answer):
-    said = answer("doctor", *QUICK)
+    said = answer("doctor", *FEW)
+    answers = {one["check"]: one["answer"] for one in said["checks"]}
+    assert answers["initial policy"].endswith(", which comes with sage")
+    assert answers["initial policy"].startswith("sft-arithmetic-")
     assert (said["can_run"], said["configuration"]) == (True, "tiny")
     names = [one["check"] for one in said["checks"]]
     assert {"runs folder", "device", "model", "prompt template"} <= set(names)
@@ -51,6 +59,7 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\nrl: {optimizer: adamw}\n")
     typed = sage("doctor", *FEW, "--preset", model.parent / "own.yaml", "--init", model)
     assert "✓ model m: weights are in" in typed.words
+    assert "✓ initial policy m, which --init names" in typed.words
     assert "sft.optimizer" not in typed.words  # nothing is trained by SFT
     words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")

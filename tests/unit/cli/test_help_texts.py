@@ -34,6 +34,11 @@ def helps(words, command):
         yield from helps([*words, name], inner)
 
 
+def test_a_paragraph_of_a_help_page_is_filled():
+    shown = CliRunner().invoke(app, ["power", "--help"], terminal_width=80).stdout
+    assert "training \n seeds of two methods." in shown
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_help_page_is_80_columns_wide_and_ends_with_an_example_that_can_be_typed(name):
     assert COMMANDS[name].help == command_named(name).help.split("\n\n")[0]

@@ -13,6 +13,7 @@ from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.power import power, whole_numbers
 from sage_cli.evaluation.seed_power import power_over_seeds
 from sage_cli.progress import Silent
+from sage_cli.reports.table_files import to_csv
 
 
 @pytest.fixture
@@ -69,12 +70,19 @@ def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path, to
     beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
     (note,) = [note for note in beyond.tables[0].notes if "rest on the Beta" in note]
     assert note.startswith("pass@256: only 64 samples per problem are counted")
+    assert any(note.startswith("–: ") for note in beyond.notes) == any(
+        str(cell) == "–" for cell in beyond.tables[0].rows[0].cells
+    )
     within = power(evaluation, [base], Silent(), **asked, k="1,16").document
+    assert not any("–" in note for note in within.notes)
+    heads = [column.heading for column in within.tables[0].columns]
+    assert heads == ["problems", "samples", "seeds", "pass@1", "pass@16"]
+    assert "min. detectable gain pass@16" in to_csv(within.tables[0])
     assert not any("rest on the Beta" in note for note in within.tables[0].notes)
     power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
     assert told.done == [
-        "counting what is stored of the bases",
-        "finding what could be seen of base on counts",
+        "counting stored samples",
+        "computing the smallest gain over base on counts",
         "drawing and writing the report",
     ]
 

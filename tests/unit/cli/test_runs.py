@@ -60,6 +60,17 @@ def test_list_and_show(sage, family):
     assert "reward 0.5" in sage("runs", "show", policy.id).words
 
 
+def test_what_every_row_would_say_is_said_once_below_the_list(sage, root, family):
+    base, policy = family
+    listed = sage("runs", "list")
+    assert listed.stdout.splitlines()[0].split() == ["run", "status", "steps", "time"]
+    assert f"every run that has a parent started from {base.id}" in listed.words
+    trained(root, "rl", "dapo", "3", 0.5, parent=policy.id)
+    listed = sage("runs", "list")
+    assert listed.stdout.splitlines()[0].split() == ["run", "status", "steps", "time", "parent"]
+    assert "every run" not in listed.words
+
+
 def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
     _, policy = family
     settings = {

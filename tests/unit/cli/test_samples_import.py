@@ -37,6 +37,9 @@ def test_samples_are_measured_like_a_runs(sage, answer):
     assert graded["statuses"]["imported"]["right"] == 3
     assert graded["statuses"]["math-verify"]["right"] == 3  # the golds are plain numbers
     assert answer("samples", "show", "theirs", "--grade", "right")["samples"]
+    first = sage("samples", "show", "theirs", "--limit", "2").words
+    assert "these are the first 2 completions, of 1 problem: --limit N shows more" in first
+    assert "these are the first" not in sage("samples", "show", "theirs", "--limit", "99").words
     assert answer("analyze", "majority", "theirs")["name"] == "majority"
     again = sage("samples", "import", LOG, "--as", "theirs")
     assert "is stored already" in again.words

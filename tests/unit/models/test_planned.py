@@ -443,8 +443,8 @@ def test_estimator_reference_kl_and_dropout_are_named():
         (["rl.algo=dapo", "anchor.kl=reverse"], ""),
         (
             ["rl.algo=dapo"],
-            "dapo has no KL term of its own, so nothing anchors this run (a guide's unguided "
-            "baseline is `sage rl --algo dapo --kl reverse`)",
+            "dapo has no KL term of its own, so nothing anchors this run; the unguided "
+            "baseline of a guide is `sage rl --algo dapo --kl reverse`",
         ),
         (
             ["rl.algo=dapo", "guide.name=branch", "anchor.beta=0.3"],
@@ -458,13 +458,13 @@ def test_estimator_reference_kl_and_dropout_are_named():
         ),
         (
             ["anchor.kl=none"],
-            "anchor.kl is none, so nothing anchors this run (a guide's unguided baseline is `sage "
-            "rl --algo grpo`)",
+            "anchor.kl is none, so nothing anchors this run; the unguided baseline of a guide is "
+            "`sage rl --algo grpo`",
         ),
         (
             ["rl.algo=dapo", "anchor.kl=reverse", "anchor.beta=0"],
-            "dapo has no KL term of its own, so nothing anchors this run (a guide's unguided "
-            "baseline is `sage rl --algo dapo --kl reverse`)",
+            "dapo has no KL term of its own, so nothing anchors this run; the unguided "
+            "baseline of a guide is `sage rl --algo dapo --kl reverse`",
         ),
     ],
 )
@@ -493,4 +493,4 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
 )
 def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
-    assert sum("0.2 / 0.28 has no effect: with one update" in line for line in lines) == remarked
+    assert sum("0.2 / 0.28 has no effect with one update" in line for line in lines) == remarked

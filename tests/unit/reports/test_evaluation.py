@@ -11,6 +11,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.reports.estimate import Estimate
 from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
 from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance
+from sage_cli.reports.tables import without_details
 
 
 def counts(*c):
@@ -47,6 +48,13 @@ def test_the_average_is_unweighted_and_needs_several_benchmarks_and_all():
     assert table.rows[1].section == "paper"
     table = evaluation_table("t", {"ours": {"aime": {1: Estimate(0.1), 8: Estimate(0.2)}}})
     assert [column.name for column in table.columns] == ["model", "pass@1", "pass@8"]
+
+
+def test_of_many_ks_the_terminal_shows_the_powers_of_two():
+    table = evaluation_table("t", {"ours": {"aime": {k: Estimate(0.1) for k in range(1, 10)}}})
+    assert len(table.columns) == 10
+    shown = [column.name for column in without_details(table).columns]
+    assert shown == ["model", "pass@1", "pass@2", "pass@4", "pass@8"]
 
 
 def measured(policy, benchmark, seed, *c):

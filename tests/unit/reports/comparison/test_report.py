@@ -169,7 +169,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     assert written["fragile"][:2] == [True, True]
     assert written["safe"][0] == pytest.approx((low, high))
     (note,) = [
-        note for note in table.notes if "conservative interval contains" in " ".join(note.split())
+        note for note in table.notes if "conservative interval, which" in " ".join(note.split())
     ]
     assert note.startswith("at k = 1, 2 the paired test finds a difference, but the conservative")
     assert to_csv(document.sheets["compare-aime"]).splitlines()[0].count("safe low") == 1
@@ -217,7 +217,8 @@ def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
         f"too low; {share}",
     ]
     assert crossing_notes(("rl", "sft"), replace(found, established=False), KS) == [
-        "no crossing is established: the lead before or after it may be due to chance",
+        "no crossing is established: the curves cross near k = 4.04, but the lead before or after "
+        "it may be due to chance",
         f"crossing: estimate 4.04, 95% interval 2.9 to 6.1; {share}",
     ]
     one = compare_sides(*SIDES, KS)
