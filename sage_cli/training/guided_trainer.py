@@ -114,13 +114,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if anchor is None:
             _check_choices(estimator=(estimator, Estimator), schedule=(schedule, AnchorSchedule))
             _check_choices(rows=(rows, Rows))
-            _check_anchor(guide, args.beta, rows, right_at, taught=teacher is not None)
-            if estimator == "head" and not guide.tells_of_others:
-                raise ConfigurationError(
-                    f"estimator 'head' asks for q of tokens that were not sampled, and guide "
-                    f"'{guide.name}' knows it of sampled ones alone",
-                    "choose another estimator, or the guide token or branch",
-                )
+            _check_anchor(guide, args.beta, estimator, rows, right_at, taught=teacher is not None)
             anchor = AnchorSection.model_construct(
                 estimator=estimator, schedule=schedule, rows=rows, head_tokens=head_tokens
             )
@@ -158,12 +152,26 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             add_fused_lm_head(teacher, self.temperature, cast_lm_head_to_fp32=in_float32)
             self.ref_model = prepare_frozen(self, teacher)
         self.args.cast_lm_head_to_fp32 = in_float32
+        self._prepare_heads(teacher, in_float32=in_float32)
+        self.add_callback(_Length(self))
+
+    @property
+    def is_sharded(self) -> bool:
+        """True if no process has all weights."""
+        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
+
+    def _prepare_heads(self, teacher: Any, *, in_float32: bool) -> None:
+        """Have output layers compute and say what estimator, guide and teacher read of them.
+
+        Raises TrainingError for a model or a launcher with which they can't.
+        """
+        guide, vocabulary = self.guide, self.vocabulary
         for each in (self.model, self.ref_model):
             if in_float32 and each is not None:
                 compute_logits_in_float32(causal_of(each), self.temperature)
             if self.args.disable_dropout:
                 switch_off_noise(each)
-        self.head = HeadReader(anchor.head_tokens, self.temperature, in_float32)
+        self.head = HeadReader(self.anchor.head_tokens, self.temperature, in_float32)
         measures = guide.measured("policy") or guide.measured("reference")
         if self.estimator == "head" or measures:
             reader = "anchor.estimator head" if self.estimator == "head" else f"guide {guide.name}"
@@ -190,12 +198,6 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 cast_lm_head_to_fp32=in_float32,
                 outputs=("log_probs", "entropy"),
             )
-        self.add_callback(_Length(self))
-
-    @property
-    def is_sharded(self) -> bool:
-        """True if no process has all weights."""
-        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     # a generation batch: TRL samples and grades it, then the reference is asked once
 
@@ -297,7 +299,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         # changed, or the anchor would be shaped twice
         view = batch.copy()
         view["advantages"], clipped_BT = self._advantages(batch, policy)
-        beta, noted = 0.0, {"entropy": entropy_BT}
+        beta, held_BT, divergence_BT = 0.0, None, None
 
         if "ref_per_token_logps" in batch:
             reference_BT = batch["ref_per_token_logps"]
@@ -324,8 +326,6 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 divergence_BT = self._head_divergence(batch, policy)
                 # a reference whose k3 has the gradient of that divergence
                 anchor_BT = as_k3(policy.logps_BT, divergence_BT)
-                noted["head"] = divergence_BT
-                noted["head_mass"] = policy.head_logps_BTH.detach().exp().sum(dim=-1)
             # where the anchor is the policy itself, k3 and its gradient are 0
             view["ref_per_token_logps"] = torch.where(held_BT, anchor_BT, logps_BT)
 
@@ -339,28 +339,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 view["advantages"] = per_token + to_go_BT
             elif self.estimator != "none":
                 beta = weight
-            # padding turns truths into integers
-            noted |= {
-                "logps": logps_BT,
-                "reference": reference_BT,
-                "log_q": log_q_BT,
-                "held": held_BT.to(logps_BT),
-            }
-            if "group_right_B" in batch:
-                equal_B1 = equal_rows(batch["group_right_B"])[:, None]
-                noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)
-        if clipped_BT is not None:
-            noted["clipped"] = clipped_BT.to(entropy_BT)
-        self.tokens.add(mask_BT, **noted)
-        if clipped_BT is None and self.loss_type in CLIPPING_LOSSES:
-            add_clipped(
-                self.tokens,
-                mask_BT,
-                logps_BT - batch.get("old_per_token_logps", logps_BT),
-                view["advantages"].detach(),
-                (self.epsilon_low, self.epsilon_high),
-                whole=self.importance_sampling_level == "sequence",
-            )
+        self._record_tokens(batch, view, policy, held_BT, divergence_BT, clipped_BT)
 
         # for TRL's loss alone: it asks for this pass and reads its weight. Everywhere else beta is
         # 0, so that no code of TRL asks for a reference.
@@ -424,6 +403,49 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             return held_BT
         held_B = anchored_rows(anchor.rows, batch["right_B"], batch["group_right_B"])
         return held_BT & held_B[:, None]
+
+    def _record_tokens(
+        self,
+        batch: RolloutBatch,
+        view: RolloutBatch,
+        policy: Pass,
+        held_BT: Tensor | None,
+        divergence_BT: Tensor | None,
+        clipped_BT: Tensor | None,
+    ) -> None:
+        """Keep what there is to say of a micro-batch's tokens until the step is logged.
+
+        (B, T): `held_BT` says where the KL term acts, if there is one, `divergence_BT` are the
+        terms of the estimator `head`, and `clipped_BT` says where a method clips by itself.
+        """
+        assert policy.entropy_BT is not None  # as asked
+        mask_BT, logps_BT = learned_tokens(batch), policy.logps_BT.detach()
+        noted = {"entropy": policy.entropy_BT.detach()}
+        if divergence_BT is not None and policy.head_logps_BTH is not None:
+            noted["head"] = divergence_BT
+            noted["head_mass"] = policy.head_logps_BTH.detach().exp().sum(dim=-1)
+        if held_BT is not None:
+            noted |= {
+                "logps": logps_BT,
+                "reference": batch["ref_per_token_logps"],
+                "log_q": batch["log_q_BT"],
+                "held": held_BT.to(logps_BT),  # padding turns truths into integers
+            }
+            if "group_right_B" in batch:
+                equal_B1 = equal_rows(batch["group_right_B"])[:, None]
+                noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)
+        if clipped_BT is not None:
+            noted["clipped"] = clipped_BT.to(logps_BT)
+        self.tokens.add(mask_BT, **noted)
+        if clipped_BT is None and self.loss_type in CLIPPING_LOSSES:
+            add_clipped(
+                self.tokens,
+                mask_BT,
+                logps_BT - batch.get("old_per_token_logps", logps_BT),
+                view["advantages"].detach(),
+                (self.epsilon_low, self.epsilon_high),
+                whole=self.importance_sampling_level == "sequence",
+            )
 
     def _head_divergence(self, batch: RolloutBatch, policy: Pass) -> Tensor:
         """Return `head_kl` (B, T) of a micro-batch, with its gradient."""
@@ -620,7 +642,13 @@ def _check_choices(**given: tuple[str, Any]) -> None:
 
 
 def _check_anchor(
-    guide: Guide, beta: float, rows: Rows, right_at: float | None, *, taught: bool
+    guide: Guide,
+    beta: float,
+    estimator: Estimator,
+    rows: Rows,
+    right_at: float | None,
+    *,
+    taught: bool,
 ) -> None:
     """Raise ConfigurationError for arguments that would do nothing, or that lack what they read."""
     shaped = rows != "all" or not isinstance(guide, NoGuide)
@@ -641,4 +669,10 @@ def _check_anchor(
         raise ConfigurationError(
             f"guide '{guide.name}' reads problem ids, which TRL's data sets don't have",
             "train with `sage rl`, or choose another guide",
+        )
+    if estimator == "head" and not guide.tells_of_others:
+        raise ConfigurationError(
+            f"estimator 'head' asks for q of tokens that were not sampled, and guide "
+            f"'{guide.name}' knows it of sampled ones alone",
+            "choose another estimator, or the guide token or branch",
         )

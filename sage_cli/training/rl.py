@@ -261,30 +261,17 @@ def build_trainer(
     preflight: Preflight | None = None,
 ) -> SageTrainer:
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
-    rl, rollout = config.rl, config.rollout
+    rl, tokenizer = config.rl, inputs.tokenizer
     assert isinstance(rl, OnlineMethod)
-    tokenizer, prompts = inputs.tokenizer, inputs.prompts
-    problems = [problem for _, problem in prompts]
+    problems = [problem for _, problem in inputs.prompts]
     template = PromptTemplate.from_section(config.prompt, tokenizer)
 
-    # where rollouts end, under every backend
-    ids = tokenizer([text for text, _ in prompts], add_special_tokens=False)["input_ids"]
-    lengths = list(map(len, ids))
-    context = context_length(rollout, lengths, context_of(inputs.model.config))
-    if inputs.teacher is not None:  # it reads the same texts
-        context_length(rollout, lengths, context_of(inputs.teacher.config))
     ends = eos_ids(getattr(inputs.model.generation_config, "eos_token_id", None), tokenizer)
-    parameters, stopping = rollout_parameters(rollout, template), None
+    parameters, stopping = rollout_parameters(config.rollout, template), None
     if parameters.stop is not None:
         stopping = Stopping(tokenizer, ends, len(tokenizer), parameters)
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
-    if rollout.backend == "vllm":
-        arguments.vllm_max_model_length = context
-        arguments.generation_kwargs = vllm_ends(parameters, ends)
-        if inputs.vocabulary is not None:
-            rows = inputs.model.config.get_text_config().vocab_size
-            barred = dict.fromkeys(range(inputs.vocabulary, rows), -100.0)
-            arguments.generation_kwargs |= {"logit_bias": barred} if barred else {}
+    fit_rollouts(arguments, config.rollout, inputs, parameters, ends)
     if arguments.device.type == "cpu":
         # accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a
         # training that is resumed couldn't read its optimiser
@@ -293,30 +280,11 @@ def build_trainer(
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
 
-    # the completions that were sampled beforehand, for forward KL or for the method
-    stored, initial = None, {}
-    if config.samples_beforehand:
-        sampled = inputs.reference_completions or {}
-        rows = rows_seen(len(problems), rl)
+    stored, earlier = None, run.metrics.read()
+    if config.samples_beforehand:  # for forward KL or for the method
+        sampled, rows = inputs.reference_completions or {}, rows_seen(len(problems), rl)
         stored = ReferenceCompletions.encode(problems, sampled, tokenizer, template.stop, rows)
-        for row in rows:
-            pairs = zip(sampled[problems[row].id], stored.ids[row], strict=True)
-            initial[row] = [(completion.text, tokens.tolist()) for completion, tokens in pairs]
-
-    # the method, with what its hooks are made of
-    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
-    population = prompt_rows(prompts)
-    per_batch, earlier = rl.steps_per_batch, run.metrics.read()
-    setup = Setup(
-        grader=inputs.grader,
-        prompts=prompts,
-        population=population,
-        answer_open=tags.open,
-        answer_begin=partial(answer_begin, tags=tags),
-        # one of each generation batch before
-        records=[record for record in earlier if (record["step"] - 1) % per_batch == 0],
-        initial=initial,
-    )
+    setup = setup_of(config, inputs, stored, earlier)
     hooks = rl.hooks(setup)
     kept = None
     if config.tracking.rollouts == "all":
@@ -335,13 +303,13 @@ def build_trainer(
         recorder=RunRecorder(
             run, run.ledger, config.tracking, ids_of_problems, hooks.reward, on_step, kept
         ),
-        sample=inputs.sample if rollout.backend == "builtin" else None,
+        sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
         teacher=inputs.teacher,
         vocabulary=inputs.vocabulary,
         reward_set=build_rewards(config, rl, hooks.reward, problems),
         args=arguments,
-        train_dataset=population.select(training_order(len(population), rl)),
+        train_dataset=setup.population.select(training_order(len(problems), rl)),
         processing_class=tokenizer,
     )
     if inputs.validator is not None and trainer.is_sharded:
@@ -353,14 +321,64 @@ def build_trainer(
     return trainer
 
 
-def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
-    """Return rows for TRL: prompt text, gold answer, and the prompt's number."""
-    return Dataset.from_dict(
-        {
-            "prompt": [text for text, _ in prompts],
-            "gold": [problem.gold for _, problem in prompts],
-            "row": list(range(len(prompts))),
-        }
+def fit_rollouts(
+    arguments: GRPOConfig,
+    rollout: RolloutSection,
+    inputs: RlInputs,
+    parameters: SamplingParameters,
+    ends: Sequence[int],
+) -> None:
+    """Tell TRL's engine how long texts get and where they end, `ends` among these places.
+
+    Raises ConfigurationError where the longest prompt and a whole completion don't fit, under
+    every backend.
+    """
+    texts = [text for text, _ in inputs.prompts]
+    lengths = list(map(len, inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]))
+    context = context_length(rollout, lengths, context_of(inputs.model.config))
+    if inputs.teacher is not None:  # it reads the same texts
+        context_length(rollout, lengths, context_of(inputs.teacher.config))
+    if rollout.backend != "vllm":
+        return
+    arguments.vllm_max_model_length = context
+    arguments.generation_kwargs = vllm_ends(parameters, ends)
+    if inputs.vocabulary is not None:
+        entries = inputs.model.config.get_text_config().vocab_size
+        barred = dict.fromkeys(range(inputs.vocabulary, entries), -100.0)
+        arguments.generation_kwargs |= {"logit_bias": barred} if barred else {}
+
+
+def setup_of(
+    config: SageConfig,
+    inputs: RlInputs,
+    stored: ReferenceCompletions | None,
+    earlier: Sequence[Mapping[str, Any]],
+) -> Setup:
+    """Return what the hooks of a method are made of; `stored` was sampled beforehand."""
+    sampled, initial = inputs.reference_completions or {}, {}
+    for row, tokens in enumerate(stored.ids if stored is not None else ()):
+        if tokens:
+            completions = sampled[inputs.prompts[row][1].id]
+            texts = (completion.text for completion in completions)
+            initial[row] = list(zip(texts, (ids.tolist() for ids in tokens), strict=True))
+    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
+    per_batch = config.rl.steps_per_batch
+    return Setup(
+        grader=inputs.grader,
+        prompts=inputs.prompts,
+        # TRL's rows
+        population=Dataset.from_dict(
+            {
+                "prompt": [text for text, _ in inputs.prompts],
+                "gold": [problem.gold for _, problem in inputs.prompts],
+                "row": list(range(len(inputs.prompts))),
+            }
+        ),
+        answer_open=tags.open,
+        answer_begin=partial(answer_begin, tags=tags),
+        # one of each generation batch before
+        records=[record for record in earlier if (record["step"] - 1) % per_batch == 0],
+        initial=initial,
     )
 
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from datasets import Dataset
 from toy_policy import PROMPTS, SETTINGS, defined, reference_completions, same, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
@@ -12,7 +13,7 @@ from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in
 from sage_cli.training import passes, trainer
 from sage_cli.training.prompt_order import training_order
-from sage_cli.training.rl import grpo_arguments, prompt_rows
+from sage_cli.training.rl import grpo_arguments
 
 
 def comparable(records):
@@ -227,7 +228,8 @@ def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
         grades = bench.grader(gold, completions)
         return [float(grade.status == "right") for grade in grades]
 
-    rows = prompt_rows(PROMPTS)
+    golds = [problem.gold for _, problem in PROMPTS]
+    rows = Dataset.from_dict({"prompt": [text for text, _ in PROMPTS], "gold": golds})
     arguments = grpo_arguments(config, bench.folder / "theirs")
     arguments.mask_truncated_completions = masked
     trainer = GRPOTrainer(
