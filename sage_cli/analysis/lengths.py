@@ -28,7 +28,7 @@ from sage_cli.reports.tables import Row, Table, columns
 
 ALL = "all"
 _COLUMNS = columns(
-    "benchmark, policy, grade, completions, mean tokens, median, 95th percentile, longest, "
+    "benchmark, policy, grade, completions#, mean tokens, median, 95th percentile, longest, "
     "truncated"
 )
 

@@ -27,7 +27,7 @@ def patterns(inputs: Inputs) -> Document:
         solved += [
             f"{graded.policy} on {benchmark}: {int((graded.counts.c_P > 0).sum())} of "
             f"{len(graded.counts)} problems have a correct solution, "
-            f"{int(graded.counts.c_P.sum())} in all"
+            f"{int(graded.counts.c_P.sum()):,} in all"
             for graded in answers
         ]
     note = "over the problems that both solve; the frequencies above are over different problems"

@@ -108,8 +108,9 @@ def algos(json: options.Json = False) -> None:
     unguided = [name for name, method in methods.items() if not method.takes_a_guide]
     console.print(
         f"\nA guide can be combined with every method except {', '.join(unguided)}; it adds the "
-        "reverse KL term that it reshapes. Settings that are not listed are those of grpo. See "
-        "docs/methods.md."
+        "reverse KL term that it reshapes. Settings that are not listed are those of grpo. A "
+        "reduced method lacks parts of the published one. The source is what we read it from: "
+        "the paper, the authors' code, or (secondary) what others write of it. See docs/methods.md."
     )
 
 

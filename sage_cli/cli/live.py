@@ -91,7 +91,7 @@ class Live:
         self._start, self._began_s = done, time.monotonic()
         self._spoke_s = self._began_s
         if not self._console.is_terminal:
-            already = f", {done} of them done already" if done else ""
+            already = f", {done:,} of them done already" if done else ""
             self.say(f"{title}: {total:,} {unit[:-1] if total == 1 else unit}{already}")
             return
         self._bars = _Bars(self._console, unit)

@@ -179,6 +179,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
                 table.add_row(key, text)
         if table.row_count:
             console.print(*([f"[bold]{title}[/]"] if title else []), table, sep="\n")
+    console.print("docs/reference/records.md explains the names of metrics", style="dim")
 
 
 def _imported(origin: dict[str, Any]) -> dict[str, Any]:

@@ -115,7 +115,8 @@ class Guide(Extensible):
     """True if q depends on no signal, so that its effect has expectation 0 as far as it goes."""
 
     name: str = "none"
-    """Name of the guide: one of `sage_cli.guides`, or one that another package registers."""
+    """Name of the guide, which multiplies the KL term's reference by a factor q per token: one that
+    comes with sage, or one that another package registers."""
     q_min: float = Field(0.6, gt=0)
     """Lower bound of q, to which smaller values are clamped."""
     q_max: float = Field(1.4, gt=0)

@@ -98,9 +98,13 @@ def _notes(plan: PlannedSuite) -> list[str]:
             f"{', '.join(unknown)} is not in the local cache of the Hub, so the IDs of runs that "
             "are trained from it are provisional"
         )
-    return notes + [
-        f"{part.suite.name}: the baseline of {label} is {method.control}"
-        for part in plan.parts
-        for label, method in part.suite.methods.items()
-        if method.control
-    ]
+    for part in plan.parts:
+        compared: dict[str, list[str]] = {}
+        for label, method in part.suite.methods.items():
+            if method.control:
+                compared.setdefault(method.control, []).append(label)
+        notes += [
+            f"{part.suite.name}: {baseline} is the baseline of {', '.join(labels)}"
+            for baseline, labels in compared.items()
+        ]
+    return notes

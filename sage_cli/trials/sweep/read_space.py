@@ -286,11 +286,13 @@ def _written(text: str) -> tuple[dict[str, Any], str]:
         path = shipped("sweeps") / f"{text.replace(',', '-').replace(' ', '')}.yaml"
     if not path.is_file():
         shipped_names = sorted(file.stem for file in shipped("sweeps").glob("*.yaml"))
+        ranges = "tau=0.2:0.8"
+        if "," in text:
+            ranges = ",".join(f"{name.strip()}=LOW:HIGH" for name in text.split(","))
         raise ConfigurationError(
             f"there is no search space '{text}'{meant(path.stem, shipped_names)}; there are "
             f"{', '.join(shipped_names)}",
-            "give one of these, the path of a YAML file, or the space itself, for "
-            'example "tau=0.2:0.8"',
+            f'give one of these, the path of a YAML file, or a range for each setting: "{ranges}"',
         )
     return read_yaml(path), f"{path}: "
 

@@ -58,6 +58,7 @@ def test_list_and_show(sage, family):
     shown = sage("runs", "show", "rl", "--json").answer
     assert (shown["last"], shown["manifest"]["seed"]) == ({"step": 2, "reward": 0.5}, 7)
     assert "reward 0.5" in sage("runs", "show", policy.id).words
+    assert "docs/reference/records.md explains the names" in sage("runs", "show", policy.id).words
 
 
 def test_what_every_row_would_say_is_said_once_below_the_list(sage, root, family):

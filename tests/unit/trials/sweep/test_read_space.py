@@ -191,6 +191,8 @@ def test_every_mistake_is_named_at_once():
     assert found.cause == (
         "there is no search space 'tau,roh' (did you mean tau-rho?); there are table6, tau-rho"
     )
+    assert str(found.next_step).endswith('each setting: "tau=LOW:HIGH,roh=LOW:HIGH"')
+    assert str(refused("tauroh").next_step).endswith('each setting: "tau=0.2:0.8"')
 
 
 def test_a_file_has_all_that_the_line_has(file):
