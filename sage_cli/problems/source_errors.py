@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sage_cli.config.explain import said_by
 from sage_cli.errors import DataError
 
 if TYPE_CHECKING:
@@ -88,4 +87,6 @@ def reading(config: SageConfig, section: SectionName, setting: str | None = None
 
 def origin(config: SageConfig, setting: str) -> str:
     """Return who set `setting`, for example `preset smollm2-135m` or `--data`."""
+    from sage_cli.config.explain import said_by  # loads the schema, which help pages don't need
+
     return said_by(setting, config.origin(setting) or "the default")
