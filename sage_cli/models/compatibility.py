@@ -298,9 +298,9 @@ def own_controls(
 ) -> tuple[list[Policy], list[str]]:
     """Return the own controls of a side's method that are on no side, and a note on them.
 
-    An own control is the same method and KL term without the guide, from the same initial policy,
-    trained with any seed. The newest of each seed of the side is taken, else the newest of all. A
-    method without a guide has none.
+    A guide's own control is its unguided baseline: the same method and KL term without the guide,
+    from the same initial policy, trained with any seed. The newest of each seed of the side is
+    taken, else the newest of all. A method without a guide has none.
     """
     guided = [(policy.run, _exactly(policy.run, runs)) for policy in side if policy.run]
     if not guided or (guide := guided[0][1].get("guide.name", "none")) == "none":

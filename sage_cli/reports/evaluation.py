@@ -14,13 +14,13 @@ from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
 from sage_cli.reports.estimate import Estimate, Scores
 from sage_cli.reports.grades import grade_notes, record
+from sage_cli.reports.labels import AVERAGE
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import evaluation_tables, published, published_scores
 from sage_cli.reports.table_files import to_records
 from sage_cli.reports.tables import Column, Row, Table
 
-_AVERAGE = "average"
 PROTOCOL = "paper's protocol"
 
 
@@ -94,7 +94,7 @@ def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> 
     """Return the same from the seeds' means, of shape (S, K)."""
     means = dict(means_by_benchmark)
     if len(means) > 1 and len({len(means_SK) for means_SK in means.values()}) == 1:
-        means[_AVERAGE] = np.mean(list(means.values()), axis=0)
+        means[AVERAGE] = np.mean(list(means.values()), axis=0)
     scores: dict[str, dict[int, Estimate]] = {}
     for name, means_SK in means.items():
         S, K = means_SK.shape
@@ -127,9 +127,9 @@ def evaluation_table(
     ks the terminal shows the powers of two.
     """
     names = dict.fromkeys(name for scores in results.values() for name in scores)
-    benchmarks = [name for name in names if name != _AVERAGE]
+    benchmarks = [name for name in names if name != AVERAGE]
     ks = sorted({k for scores in results.values() for by_k in scores.values() for k in by_k})
-    shown, groups = powers_of_two(ks), [*benchmarks, *([_AVERAGE] if len(benchmarks) > 1 else [])]
+    shown, groups = powers_of_two(ks), [*benchmarks, *([AVERAGE] if len(benchmarks) > 1 else [])]
     columns = [Column("model")]
     columns += [Column(f"pass@{k}", group, detail=k not in shown) for group in groups for k in ks]
     rows = [_row(label, scores, benchmarks, ks) for label, scores in results.items()]
@@ -148,7 +148,7 @@ def _row(
     by_benchmark = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
     cells = [measure for by_k in by_benchmark for measure in by_k]
     if len(benchmarks) > 1:
-        averages = scores.get(_AVERAGE, {})
+        averages = scores.get(AVERAGE, {})
         for k, column in zip(ks, zip(*by_benchmark, strict=True), strict=True):
             cells.append(averages.get(k, Estimate(float(np.mean([m.value for m in column])))))
     return Row((label, *cells), section)

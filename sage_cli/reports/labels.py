@@ -1,9 +1,11 @@
-"""Labels of runs in tables and figures: a method's training seeds belong together."""
+"""Labels in tables and figures: of runs, whose training seeds belong together, or of a mean."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+AVERAGE = "average"
+"""The mean over benchmarks, which all have the same weight."""
 _SEED = ", seed "
 
 

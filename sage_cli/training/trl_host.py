@@ -66,10 +66,8 @@ OVERRIDDEN_OR_USED: Mapping[str, tuple[str, str | None]] = {
     "DPOTrainer._save_checkpoint": ("self, model, trial", "4ed3621b6867c9ca"),
     "SFTTrainer.__init__": ("self, model, args", "76d729b676b4c752"),
     "SFTTrainer._save_checkpoint": ("self, model, trial", "4ed3621b6867c9ca"),
-    "VLLMGeneration._init_vllm": (
-        "self",
-        "9910080dcf75821f",
-    ),  # it builds `LLM`, which ours replace
+    # it builds `LLM`, which ours replace
+    "VLLMGeneration._init_vllm": ("self", "9910080dcf75821f"),
     "VLLMGeneration._iter_named_params": ("self", "e68f35cf66fe49f6"),
     "VLLMGeneration.generate": ("self, prompts, images, num_generations", "50190d860bb1870b"),
     "VLLMGeneration.sync_weights": ("self", "657ae37767d95d44"),

@@ -14,9 +14,9 @@ from sage_cli.metrics.error_sources import by_run
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import Precision, precision
+from sage_cli.reports.labels import AVERAGE
 
 _Key = TypeVar("_Key")
-AVERAGE = "average"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from sage_cli.metrics import Comparison
 from sage_cli.metrics.counts import STATISTICS
 from sage_cli.metrics.intervals import Curve
 from sage_cli.reports.comparison.contrast import (
-    AVERAGE,
     Contrast,
     adjusted,
     average_of,
@@ -25,6 +24,7 @@ from sage_cli.reports.comparison.verdicts import overall_verdicts, told_ks, verd
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.estimate import Estimate
 from sage_cli.reports.figures.curves import draw_curves
+from sage_cli.reports.labels import AVERAGE
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Detail, Row, Table, columns

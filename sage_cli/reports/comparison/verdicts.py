@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from sage_cli.metrics.power import POWER
-from sage_cli.reports.comparison.contrast import AVERAGE, Contrast, overall_contrast
+from sage_cli.reports.comparison.contrast import Contrast, overall_contrast
 from sage_cli.reports.comparison.numbers import difference_at, shown_p
+from sage_cli.reports.labels import AVERAGE
 
 VERDICTS = 3
 """Values of k that have a verdict each; of more, only the first and the last have one."""

@@ -12,7 +12,6 @@ import numpy as np
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.metrics.power import POWER
 from sage_cli.reports.comparison.contrast import (
-    AVERAGE,
     Contrast,
     adjusted,
     average_of,
@@ -25,6 +24,7 @@ from sage_cli.reports.comparison.report import AVERAGE_NOTE, DIFFERENCE_COLUMNS
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.estimate import Estimate
 from sage_cli.reports.figures.dots import draw_dot_plot
+from sage_cli.reports.labels import AVERAGE
 from sage_cli.reports.table_files import to_records
 from sage_cli.reports.tables import Column, Row, Table, columns
 from sage_cli.trials.suites.claims import Pair, claim_json, claims_note, claims_table, decide

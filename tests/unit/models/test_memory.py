@@ -1,4 +1,4 @@
-"""How many numbers a model holds, by hand and as its makers count them."""
+"""What training and sampling keep in memory, by hand."""
 
 from dataclasses import replace
 
@@ -24,11 +24,7 @@ TOY_MEMORY = Shape(
 
 # 10x4 + 2 x (48 + 72 + 8) + 4
 NUMBERS = 300
-
-
 FULL = TrainingSetup(4, 4, "adamw", checkpointing=False, fused=False)
-
-
 LORA = TrainingSetup(2, 2, "adamw_8bit", checkpointing=False, adapter=50)
 
 

@@ -11,8 +11,6 @@ TOY = Shape(
     hidden=4, feed_forward=6, layers=2, heads=2, kv_heads=1, head_size=2, vocabulary=10,
     tied=False, qkv_bias=True,
 )  # fmt: skip
-
-
 QWEN_7B = "Qwen/Qwen2.5-Math-7B"
 
 

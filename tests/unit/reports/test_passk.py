@@ -14,14 +14,8 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table_files import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
-
-
 KS = (1, 2, 3, 4)
-
-
 MEASURED = SeedCounts("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc", 1)
-
-
 LINES = [
     Line("base", "aime", curve(COUNTS, KS), (MEASURED,)),
     Line("rl", "aime", curve(COUNTS, KS)),
@@ -111,12 +105,3 @@ def test_one_problem_has_no_band(tmp_path):
         "passk.png",
         "passk.svg",
     }
-
-
-def counts(*c):
-    return Counts(tuple(f"p{i}" for i in range(len(c))), np.full(len(c), 4), np.array(c))
-
-
-def measured(policy, benchmark, seed, *c):
-    statuses = {"right": sum(c), "wrong": 4 * len(c) - sum(c)}
-    return SeedCounts(policy, benchmark, seed, counts(*c), statuses, 1, f"set-{policy}-{seed}")

@@ -12,12 +12,6 @@ from sage_cli.reports.table_files import to_csv, to_latex, to_markdown, to_recor
 from sage_cli.reports.tables import Column, Row, Table, columns
 from sage_cli.reports.terminal import print_table
 
-
-def table(heads, *rows):
-    columns = tuple(map(Column, heads.split())) if isinstance(heads, str) else heads
-    return Table("t", columns, tuple(map(Row, rows)), ("note",))
-
-
 TABLE_RENDER = Table(
     "A_1 & more",
     (Column("model"), Column("pass@1", "aime"), Column("pass@256", "aime"), Column("k")),

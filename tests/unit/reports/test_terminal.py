@@ -156,14 +156,8 @@ def test_a_sweep_is_read_at_any_width(width, parts):
 
 
 COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
-
-
 GROUPED = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))
-
-
 PARTS = (Column("cell"), Column("value", part="values"), Column("run", part="runs"))
-
-
 GAINS = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
 
 
@@ -173,8 +167,6 @@ def table(heads, *rows):
 
 
 MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a", 1))
-
-
 KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
 
 

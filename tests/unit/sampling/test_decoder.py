@@ -39,22 +39,10 @@ def model(make_model):
     return make_model()
 
 
-def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
-    return SamplingParameters(temperature, top_p, top_k, min_p, 8, None)
-
-
 PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]
-
-
 GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>")
-
-
 ENDS = (36, ["</SOLUTION>"])
-
-
 SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>")
-
-
 SEED = 3
 
 

@@ -1,10 +1,12 @@
-"""A run, what a training of it writes and mirrors, and locks that are waited for only a moment."""
+"""A run, its mirrors, an empty sample set, and locks that are waited for only a moment."""
 
 import pytest
+from stored import IDENTITY
 
 from sage_cli.store import locks
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Runs
+from sage_cli.store.sample_set import SampleSet
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +14,11 @@ def _moments(monkeypatch):
     """Let nobody here wait as long as on a busy file server."""
     monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
     monkeypatch.setattr(locks, "_SETTLE_S", 0.02)
+
+
+@pytest.fixture
+def samples(tmp_path):
+    return SampleSet(tmp_path, IDENTITY)
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from stored import IDENTITY, completion, put
+from stored import completion, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store import claims, sample_writer
 from sage_cli.store.claims import Claims
 from sage_cli.store.locks import EXPIRY_S
-from sage_cli.store.sample_set import SampleSet
 
 CLAIM = """
 import sys
@@ -106,11 +105,6 @@ def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
     with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
         pass
     assert "stopped process" in str(caught.value.next_step)
-
-
-@pytest.fixture
-def samples(tmp_path):
-    return SampleSet(tmp_path, IDENTITY)
 
 
 def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):

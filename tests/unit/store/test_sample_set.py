@@ -32,11 +32,6 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
     assert [file for file in (dead, former, alive) if file.exists()] == [alive]
 
 
-@pytest.fixture
-def samples(tmp_path):
-    return SampleSet(tmp_path, IDENTITY)
-
-
 def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples):
     with samples.writing({}) as writer:
         while share := writer.claim(["p"], 2):
@@ -181,14 +176,8 @@ def test_an_unreadable_part_is_named_and_not_set_aside(samples, monkeypatch):
 
 
 GRADER = {"mode": "strict"}
-
-
 IDS = ("a", "b", "c")
-
-
 KEYS = [(problem, index) for problem in "ab" for index in range(5)]
-
-
 COPIES = ("part-00000000-000000-{}.parquet", "part-ffffffff-000009-{}.parquet", "part-copy.parquet")
 """Names of copies: sorted before all parts, sorted after them, and no part's name."""
 

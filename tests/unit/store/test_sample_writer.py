@@ -12,11 +12,6 @@ from sage_cli.store import sample_writer
 from sage_cli.store.sample_set import SampleSet
 
 
-@pytest.fixture
-def samples(tmp_path):
-    return SampleSet(tmp_path, IDENTITY)
-
-
 def test_two_writers_share_and_each_sees_what_the_other_stored(samples, tmp_path, monkeypatch):
     monkeypatch.setattr(sample_writer, "CHUNK", 2)
     with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
@@ -106,11 +101,3 @@ def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
     monkeypatch.undo()
     with samples.writing({}) as writer:
         assert writer.claim(["p"], 5) == {"p": (2, 3, 4)}
-
-
-def text_of(key):
-    return "right" if key[1] % 2 else f"{key[0]}{key[1]}"
-
-
-def row(key):
-    return completion(*key, text_of(key))

@@ -1,4 +1,4 @@
-"""Numbers, read exactly, and units by size and dimension, each factor from its definition."""
+"""Numbers, read exactly."""
 
 from fractions import Fraction
 

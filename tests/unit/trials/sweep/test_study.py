@@ -7,7 +7,7 @@ from itertools import islice
 import optuna
 import pytest
 
-from sage_cli.trials.sweep.journal import open_journal
+from sage_cli.trials.sweep.journal import JOURNAL, open_journal
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.samplers import pruner
 from sage_cli.trials.sweep.space import Range, Space, Values, point_key
@@ -15,44 +15,18 @@ from sage_cli.trials.sweep.study import Study
 from sage_cli.trials.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
-
-
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
-
-
 GRID = Space(parameters={"tau": TAU, "rho": RHO})
-
-
 POINTS = list(GRID.points())
-
-
 TAUS = Range(key="guide.tau", range=(0.2, 0.8))
-
-
 RATES = Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True)
-
-
 STEPS = Range(key="rl.steps", range=(10, 40), integer=True)
-
-
 UNIT = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
-
-
 RANGES = Space(parameters={"tau": TAUS, "lr": RATES, "steps": STEPS})
-
-
 GUIDE = Values(key="guide.name", values=("token", "branch"))
-
-
 BRANCH = {"guide.name": ("branch",)}
-
-
 GUIDED = Range(key="guide.tau", range=(0.2, 0.8), when=BRANCH)
-
-
 BETA = Range(key="anchor.beta", range=(0.01, 0.1))
-
-
 CONDITIONAL = Space(parameters={"guide": GUIDE, "tau": GUIDED, "beta": BETA})
 
 
@@ -350,3 +324,16 @@ def test_samplers_learn_where_trials_are_infeasible(tmp_path, sampler):
     assert again.failed == []
     assert [one.state is State.INFEASIBLE for one in again.trials()] == places
     assert sum(places[15:]) <= {"nsga2": 9}.get(sampler, 7)
+
+
+def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
+    study = opened()
+    take(study, 1)
+    journal = tmp_path / "s" / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 5, "wor')
+    journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
+    again = opened()
+    assert take(again, 9) == POINTS[1:]
+    assert journal.read_bytes().startswith(whole)
+    assert opened().propose() is None
